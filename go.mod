@@ -1,0 +1,3 @@
+module github.com/moeplan/moeplan
+
+go 1.26
