@@ -1,0 +1,102 @@
+package memmodel
+
+import (
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+)
+
+const w = activationBytes
+
+// attention tallies what one attention block saves for backward (memory-model.md 3.1 and 3.2), from the
+// layer's input to the input of the output projection.
+func (s *shape) attention(t *tally) {
+	t.save("layer input", w*s.ts*s.h, 0)
+	if s.m.MLA != nil {
+		s.latentAttention(t)
+		return
+	}
+	s.groupedQueryAttention(t)
+}
+
+// groupedQueryAttention is MHA and GQA. The input norm is fused into linear_qkv, whose module saves both its
+// input and its output, so layernorm recompute changes nothing here
+// (NVIDIA/TransformerEngine@d0067d0da transformer_engine/pytorch/module/layernorm_linear.py).
+func (s *shape) groupedQueryAttention(t *tally) {
+	m := s.m
+	heads, headDim := int64(m.NumAttentionHeads), int64(m.KVChannels)
+	q := heads * headDim / s.tp
+	kvHeads := kvHeadsPerRank(m, s.l.TP)
+	kv := kvHeads * headDim // of K, and again of V
+
+	t.save("linear_qkv input (norm output)", s.linearInput(s.ts*s.h), 0)
+	t.save("input norm statistics", s.normStats(s.ts), 0)
+	if m.QKNorm != arch.NoQKNorm {
+		t.save("query and key before their norm", w*s.t*(q+kv), 0)
+		t.save("query and key norm statistics", s.normStats(s.t*(heads/s.tp+kvHeads)), 0)
+	}
+	t.save("query, key, value", w*s.t*(q+2*kv), 0)
+	t.save("attention output", w*s.t*q, 0)
+	s.attentionKernel(t, q, heads/s.tp)
+	if m.AttentionOutputGate {
+		t.save("output gate and gated output", 2*w*s.t*q, 0)
+	}
+}
+
+// latentAttention is MLA with its up-projections materialised, as Megatron trains it: mla_up_proj recompute
+// drops what the up-projections make, layernorm recompute the output of the separate input norm.
+func (s *shape) latentAttention(t *tally) {
+	a := s.m.MLA
+	heads := int64(s.m.NumAttentionHeads) / s.tp
+	qkDim, vDim := int64(a.QKHeadDim+a.QKPosEmbHeadDim), int64(a.VHeadDim)
+	ql, kl, rope := int64(a.QLoraRank), int64(a.KVLoraRank), int64(a.QKPosEmbHeadDim)
+
+	t.save("down projections' input (norm output)", s.downProjectionInput(), layout.LayerNorm)
+	t.save("input norm statistics", s.normStats(s.ts), 0)
+	if ql > 0 {
+		t.save("query latent", w*s.ts*ql, 0)
+		t.save("query up-projection input (norm output)", s.linearInput(s.ts*ql), layout.MLAUpProj)
+		t.save("query latent norm statistics", s.normStats(s.ts), 0)
+	}
+	t.save("key-value latent with rotary key", w*s.ts*(kl+rope), 0)
+	t.save("key-value up-projection input (norm output)", s.linearInput(s.ts*kl), layout.MLAUpProj)
+	t.save("key-value latent norm statistics", s.normStats(s.ts), 0)
+	if s.l.SequenceParallel {
+		t.save("rotary key gathered over TP", w*s.t*rope, 0)
+	}
+	t.save("query", w*s.t*heads*qkDim, layout.MLAUpProj)
+	t.save("key", w*s.t*heads*qkDim, layout.MLAUpProj)
+	t.save("value", w*s.t*heads*vDim, layout.MLAUpProj)
+	t.save("attention output", w*s.t*heads*vDim, 0)
+	s.attentionKernel(t, heads*vDim, heads)
+}
+
+// downProjectionInput is the input norm's output. In FP8 the query and the key-value down projections keep a
+// quantized copy each (memory-model.md 3.8).
+func (s *shape) downProjectionInput() int64 {
+	n := s.linearInput(s.ts * s.h)
+	if s.linearInputMilli < w*1000 && s.m.MLA.QLoraRank > 0 {
+		n *= 2
+	}
+	return n
+}
+
+// attentionKernel is what the attention kernel keeps besides q, k, v and its output: softmax statistics, and a
+// second output for FlashAttention 2 and for all-to-all context parallelism.
+func (s *shape) attentionKernel(t *tally, outputWidth, heads int64) {
+	t.save("softmax statistics", 4*s.t*heads, layout.CoreAttn)
+	if s.run.FlashAttention2 {
+		t.save("FlashAttention 2 output copy", w*s.t*outputWidth, layout.CoreAttn)
+	}
+	if s.l.CP > 1 && s.run.CPAllToAll {
+		t.save("attention output before the CP all-to-all", w*s.t*outputWidth, 0)
+	}
+}
+
+// kvHeadsPerRank is the KV heads one rank works on: with fewer groups than TP each rank keeps one
+// (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/transformer/attention.py:352-385).
+func kvHeadsPerRank(m *arch.Model, tp int) int64 {
+	if m.NumQueryGroups < tp {
+		return 1
+	}
+	return int64(m.NumQueryGroups / tp)
+}
