@@ -24,6 +24,9 @@ type Model struct {
 	MaxPositionEmbeddings int `json:"max_position_embeddings"`
 
 	TiedEmbeddings bool `json:"tied_embeddings"` // output layer shares the word embedding
+	// LearnedPositions is --position-embedding-type learned_absolute: a table of MaxPositionEmbeddings rows.
+	// It is Megatron's default for a command line that does not name a type; no catalogue model uses it.
+	LearnedPositions bool `json:"learned_positions"`
 
 	MoE             *MoE             `json:"moe"`              // nil: dense model
 	MLA             *MLA             `json:"mla"`              // nil: MHA or GQA
@@ -40,6 +43,8 @@ type Model struct {
 	Normalization       Normalization `json:"normalization"`
 
 	MTPNumLayers int `json:"mtp_num_layers"`
+	// MTPRepeatedLayer is --mtp-use-repeated-layer: one layer's weights serve all MTPNumLayers depths.
+	MTPRepeatedLayer bool `json:"mtp_use_repeated_layer"`
 
 	// HybridLayerPattern holds one letter a layer (M Mamba, * attention, E MoE, - MLP, G gated delta net)
 	// when Kind is Hybrid; MTPHybridPattern is that of one MTP depth.
