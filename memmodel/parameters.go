@@ -92,10 +92,9 @@ func (s *shape) attentionElements() Elements {
 		e.Dense += s.h
 	}
 	switch m.QKNorm {
-	case arch.PerHeadQKNorm:
+	case arch.PerHeadQKNorm, arch.FullDimQKNorm, arch.FullDimQKNormPerLayer:
+		// Megatron's own spec norms per head also where a model's weights norm the whole projection.
 		e.Dense += 2 * s.normElements(d)
-	case arch.FullDimQKNorm, arch.FullDimQKNormPerLayer:
-		e.Dense += (q + kv) / s.tp
 	}
 	if m.SoftmaxType == "learnable" {
 		e.Dense += heads / s.tp
