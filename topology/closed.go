@@ -8,8 +8,8 @@ import "github.com/moeplan/moeplan/folding"
 // The groups are those of one axis, or of neighbouring axes, of a mesh over world ranks: they start at every
 // rank lo + hi*size*stride with lo < stride. So size*stride must divide world. Whatever the domain, the
 // result equals counting over the explicit lists; it takes constant time where stride reaches the domain
-// or everything divides, at most domain/stride steps where only the stride divides the domain, and walks
-// the domains of each different start otherwise.
+// or everything divides, at most domain/stride steps where only the stride divides the domain, and otherwise
+// walks a group's domains once for each place in a domain where a group can start.
 //
 // All arguments must be at least 1; the zero Span comes back otherwise.
 func SpanOf(world, size, stride, domain int) Span {
@@ -40,11 +40,15 @@ func SpanOf(world, size, stride, domain int) Span {
 		return out
 	}
 	starts := min(max(1, world/block), domain/gcd(block, domain))
-	for hi := range starts {
-		for lo := range stride {
-			var t tally
-			t.walk((hi*block+lo)%domain, size, stride, domain)
-			out = out.worst(t.done())
+	for phase := range domain {
+		// Is it some lo + hi*block, modulo the domain, with lo < stride?
+		for hi := range starts {
+			if (phase-hi*block%domain+domain)%domain < stride {
+				var t tally
+				t.walk(phase, size, stride, domain)
+				out = out.worst(t.done())
+				break
+			}
 		}
 	}
 	return out
