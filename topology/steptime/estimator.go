@@ -1,0 +1,201 @@
+package steptime
+
+import (
+	"fmt"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/topology"
+)
+
+// Run is what a training run fixes for all its layouts. [DefaultRun] is the usual one.
+type Run struct {
+	// Imbalance is the tokens of the fullest expert rank over the average; 1 is balanced.
+	Imbalance float64
+	// GradBytes and ParamBytes are what one element costs in the gradient reduce-scatter and the parameter
+	// all-gather: 4 with --accumulate-allreduce-grads-in-fp32, which BF16 implies, and 2.
+	GradBytes, ParamBytes int
+	// OptimizerBytes is the HBM traffic of one step per parameter of the optimizer's shard: 30 for Adam with
+	// fp32 master weights and moments, about 20 with BF16 moments (comm-model 4.5).
+	OptimizerBytes int
+	Corrections    Corrections
+}
+
+// DefaultRun is balanced routing, BF16 parameters, fp32 gradients, Adam in fp32, all corrections.
+func DefaultRun() Run {
+	return Run{Imbalance: 1, GradBytes: 4, ParamBytes: 2, OptimizerBytes: optimizerPerPar, Corrections: AllCorrections()}
+}
+
+// Estimator prices the layouts of one model on one GPU kind. It is immutable and safe for concurrent use.
+type Estimator struct {
+	model *arch.Model
+	hw    hardware
+	run   Run
+	chip  chip
+	shape shape
+	limit groupLimit
+
+	windowed, window float64 // share of layers with a sliding window, and its tokens
+	moeBefore        []int32 // MoE layers among the first i decoder layers
+	moeLayers        int
+	mtpMoE           bool // MTP layers are MoE
+
+	perFLOP float64 // s per FLOP at the measured GEMM fraction
+	link    links
+
+	flopsPerToken, flopsPerPosition float64 // model FLOPs: constant, and per token of sequence length
+}
+
+// New prepares an estimator. It refuses models with layers it does not model (*UnsupportedError) and
+// platforms without a needed figure (*topology.UnknownFigureError).
+func New(m *arch.Model, p *topology.Platform, run Run) (*Estimator, error) {
+	if err := supported(m); err != nil {
+		return nil, err
+	}
+	hw, err := hardwareOf(p)
+	if err != nil {
+		return nil, err
+	}
+	if !(run.Imbalance >= 1) || run.GradBytes < 1 || run.ParamBytes < 1 || run.OptimizerBytes < 1 {
+		return nil, fmt.Errorf("step time: imbalance %g and bytes per element %d, %d, %d: at least 1 each",
+			run.Imbalance, run.GradBytes, run.ParamBytes, run.OptimizerBytes)
+	}
+	layers := m.Layers()
+	if len(layers) == 0 {
+		return nil, fmt.Errorf("step time of %s: the model has no layers", m.ID)
+	}
+	e := &Estimator{model: m, hw: hw, run: run, chip: chipOf(hw.id, hw.arch), shape: shapeOf(m)}
+	e.countLayers(layers)
+	if m.MoE != nil {
+		e.limit = groupLimit{m.MoE.RouterNumGroups, m.MoE.RouterGroupTopK}
+	}
+	e.flopsPerToken = ModelFLOPs(m, 0)
+	e.flopsPerPosition = (ModelFLOPs(m, 2) - e.flopsPerToken) / 2
+	e.perFLOP = 1 / (hw.bf16 * 1e12 * e.chip.gemm)
+	e.link = linksOf(&hw)
+	return e, nil
+}
+
+func (e *Estimator) countLayers(layers []arch.Layer) {
+	e.moeBefore = make([]int32, len(layers)+1)
+	for i, l := range layers {
+		e.moeBefore[i+1] = e.moeBefore[i]
+		if l.Feedforward == arch.MoEMLP {
+			e.moeBefore[i+1]++
+		}
+		if l.Windowed {
+			e.windowed += 1 / float64(len(layers))
+		}
+	}
+	e.moeLayers = int(e.moeBefore[len(layers)])
+	if w := e.model.SlidingWindow; w != nil {
+		e.window = float64(w.Window)
+	}
+	for _, l := range e.model.MTPLayers() {
+		e.mtpMoE = l.Feedforward == arch.MoEMLP
+	}
+}
+
+// Need returns the error that explains a price of a world of ranks with NoteNoNIC, or nil if that world stays
+// inside one domain or the network's rate is known.
+func (e *Estimator) Need(world int) error {
+	if world <= e.hw.domain {
+		return nil
+	}
+	return e.hw.missingNIC
+}
+
+// notes are the reservations about a layout's price.
+func (e *Estimator) notes(l *layout.Layout, sw Software) Notes {
+	if !complete(l) || e.run.Corrections.ExactSplit && !e.covers(l) {
+		return NoteLayout
+	}
+	var n Notes
+	set := func(when bool, note Notes) {
+		if when {
+			n |= note
+		}
+	}
+	moe := e.model.MoE != nil
+	set(!e.chip.anchored, NoteGPU)
+	set(e.hw.domain == 1 && l.World > 1, NoteNoNVLink)
+	set(moe && l.ETP > 1, NoteETP)
+	set(moe && l.EP*l.ETP > 1 && sw.Dispatcher == layout.AllGather, NoteAllGather)
+	set(l.TP > e.hw.domain, NoteTPAcross)
+	set(l.Precision == layout.NVFP4, NoteFP4)
+	set(moe && e.run.Imbalance > 1, NoteImbalance)
+
+	set(e.Need(l.World) != nil, NoteNoNIC)
+	fp8 := l.Precision == layout.FP8Tensorwise || l.Precision == layout.FP8Blockwise || l.Precision == layout.MXFP8
+	set(fp8 && !e.hw.fp8 || l.Precision == layout.NVFP4 && !e.hw.fp4, NoteNoFormat)
+	return n
+}
+
+// complete reports whether the numbers of a layout allow the arithmetic at all.
+func complete(l *layout.Layout) bool {
+	return min(l.TP, l.CP, l.PP, l.EP, l.ETP, l.VPP, l.MicroBatchSize, l.SeqLength) >= 1 &&
+		l.DP() >= 1 && l.EDP() >= 1 && l.NumMicrobatches() >= 1
+}
+
+// covers reports whether the split has the layout's cells and they name layers of the model.
+func (e *Estimator) covers(l *layout.Layout) bool {
+	if l.Split == nil || l.Split.PP != l.PP || l.Split.VPP != l.VPP || len(l.Split.Cells) != l.PP*l.VPP {
+		return false
+	}
+	for i := range l.Split.Cells {
+		if c := &l.Split.Cells[i]; c.First < 0 || c.Decoders < 0 || c.First+c.Decoders >= len(e.moeBefore) {
+			return false
+		}
+	}
+	return true
+}
+
+// Price estimates one step of a layout. Its numbers mean something for layouts that layout.Check accepts; for
+// others it returns what the arithmetic gives, or a price that is not Known.
+func (e *Estimator) Price(l *layout.Layout, sw Software) Price {
+	p := Price{Notes: e.notes(l, sw)}
+	if p.Notes&unpriced != 0 {
+		return p
+	}
+	place, ok := e.place(l)
+	if !ok {
+		p.Notes |= NoteOrder
+		return p
+	}
+	p.Known = true
+	k := e.task(l, sw, place)
+	u := e.units(&k)
+	load := e.load(&k, &u)
+	worst := &load.slowest
+
+	m := float64(l.NumMicrobatches())
+	fill := float64(l.PP-1) / float64(l.VPP)
+	p.Microbatches, p.BubbleFraction = int(m), fill/m
+	p.Stage, p.StageSeconds = worst.rank, worst.seconds
+
+	exposed := [NumAxes]float64{}
+	e.stageParts(&p, &u, worst, m, &exposed)
+	hop := e.pipeline(&p, &k, m)
+	exposed[PP] = m * hop
+	if sw.EPOverlap && e.run.Corrections.OverlapStartup {
+		if l.PP == 1 { // the first forward and the last backward
+			exposed[EP] += worst.hidden(&u)
+		} else {
+			fill += 0.5 / float64(l.VPP)
+		}
+	}
+	p.Bubble = fill * (worst.seconds + hop)
+	e.dataParallel(&p, &k, load.reduced, &exposed)
+	p.Optimizer = e.optimizer(load.shard)
+
+	p.Step = p.Compute + p.Host + p.Bubble + p.Optimizer
+	for a, x := range exposed {
+		p.Communication[a].Exposed = x
+		p.Exposed += x
+	}
+	p.Step += p.Exposed
+	tokens := float64(l.GlobalBatchSize) * float64(l.SeqLength) / float64(l.World)
+	p.Tokens = tokens / p.Step
+	p.TFLOPS = p.Tokens * (e.flopsPerToken + e.flopsPerPosition*float64(l.SeqLength)) / 1e12
+	return p
+}
