@@ -1,0 +1,94 @@
+package megatron
+
+import (
+	"fmt"
+	"strings"
+)
+
+// width is the longest line that Script writes where words allow it.
+const width = 100
+
+// Script renders the commands as a bash script. Each run is written out in full, so that it can be copied alone; its
+// output goes to the screen and to moeplan-check.rankR.log. A run that fails does not keep the next from running, and the
+// script then exits 1.
+func (c *Command) Script() string {
+	var b strings.Builder
+	b.WriteString("#!/usr/bin/env bash\n")
+	comment(&b, c.Title)
+	b.WriteString("#\n")
+	for _, text := range c.Comments {
+		comment(&b, text)
+	}
+	b.WriteString("set -uo pipefail\nstatus=0\n")
+	for _, r := range c.Runs {
+		b.WriteByte('\n')
+		comment(&b, fmt.Sprintf("RANK %d, pipeline stage %d: %s", r.Rank, r.Stage, r.Holds))
+		var env []string
+		for _, v := range r.Env {
+			env = append(env, v.Name+"="+Quote(v.Value))
+		}
+		b.WriteString(strings.Join(env, " "))
+		b.WriteString(" \\\n")
+		command(&b, r.Argv)
+		fmt.Fprintf(&b, " \\\n  2>&1 | tee moeplan-check.rank%d.log || status=1\n", r.Rank)
+	}
+	b.WriteString("\nexit \"$status\"\n")
+	return b.String()
+}
+
+// comment writes a text as comment lines, broken at blanks.
+func comment(b *strings.Builder, text string) {
+	line := "#"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > width && line != "#" {
+			b.WriteString(line + "\n")
+			line = "#"
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
+}
+
+// command writes words on continued lines. A flag stays on the line of its values.
+func command(b *strings.Builder, argv []string) {
+	var units []string
+	for i, word := range argv {
+		q := Quote(word)
+		if i > 0 && !strings.HasPrefix(word, "--") {
+			units[len(units)-1] += " " + q
+		} else {
+			units = append(units, q)
+		}
+	}
+	for i, unit := range units {
+		switch {
+		case i == 0:
+			b.WriteString(unit)
+			continue
+		case i == 1, lineLength(b)+len(" ")+len(unit)+len(" \\") > width:
+			b.WriteString(" \\\n  ")
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(unit)
+	}
+}
+
+func lineLength(b *strings.Builder) int {
+	s := b.String()
+	return len(s) - 1 - strings.LastIndexByte(s, '\n')
+}
+
+// Quote writes a word so that a POSIX shell reads exactly that word: as it is if it has only characters without meaning
+// to a shell, else in single quotes. A NUL cannot be an argument and is kept as it is.
+func Quote(word string) string {
+	if word == "" {
+		return "''"
+	}
+	for i := range len(word) {
+		if c := word[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_@%+=:,./-", c) >= 0) {
+			return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return word
+}
