@@ -164,7 +164,8 @@ func (e *Estimator) Price(l *layout.Layout, sw Software) Price {
 	}
 	p.Known = true
 	k := e.task(l, sw, place)
-	u := e.units(&k)
+	var u units
+	e.units(&k, &u)
 	load := e.load(&k, &u)
 	worst := &load.slowest
 
@@ -177,9 +178,9 @@ func (e *Estimator) Price(l *layout.Layout, sw Software) Price {
 	e.stageParts(&p, &u, worst, m, &exposed)
 	hop := e.pipeline(&p, &k, m)
 	exposed[PP] = m * hop
-	if sw.EPOverlap && e.run.Corrections.OverlapStartup {
+	if sw.EPOverlap && l.EP > 1 && e.run.Corrections.OverlapStartup {
 		if l.PP == 1 { // the first forward and the last backward
-			exposed[EP] += worst.hidden(&u)
+			exposed[EP] += worst.startup(&u)
 		} else {
 			fill += 0.5 / float64(l.VPP)
 		}

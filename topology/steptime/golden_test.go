@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sort"
 	"testing"
 
 	"github.com/moeplan/moeplan/folding"
@@ -231,7 +230,8 @@ func TestGolden(t *testing.T) {
 			t.Fatalf("%s: no placement", c.ID)
 		}
 		k := e.task(&l, sw, place)
-		y := e.layer(&k, m.MoE != nil, k.full)
+		var y layerTime
+		e.layer(&k, &y, m.MoE != nil, k.full)
 		parts := map[string]float64{
 			"proj": y.proj, "mla_up": y.up, "core": y.core, "mem_attn": y.attnMemory, "mem_moe": y.ffnMem,
 			"exp": y.experts, "exp_w": y.expWgrad, "shared": y.shared, "mlp": y.mlp, "rc": y.recompute,
@@ -270,96 +270,4 @@ func TestGolden(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(worst)) {
 		t.Logf("%-15s largest relative difference %.2g", name, worst[name])
 	}
-}
-
-// Errors against the 84 measured points, all corrections on, as the product prices them. The bounds are what
-// was reached; they may only tighten.
-//
-// The rows' pipeline splits are not recorded: each gets the best of its contiguous splits by load.
-func TestMeasured(t *testing.T) {
-	const medianBound, ninetiethBound = 0.08, 0.20
-	var errs, notes []float64
-	for _, r := range readGolden(t).Rows {
-		c := &r.Config
-		if !c.Usable {
-			continue
-		}
-		m := testModel(t, c.Model)
-		e := r.estimator(t, m, DefaultRun())
-		l, sw := r.layout(t, m)
-		l.Split = balancedLayers(e, m, &l, sw)
-		p := e.Price(&l, sw)
-		if !p.Known {
-			t.Errorf("%s: %v", c.ID, p.Notes.Texts())
-			continue
-		}
-		errs = append(errs, math.Abs(math.Log(p.Tokens/c.Tokens)))
-		notes = append(notes, math.Abs(math.Log(float64(c.GBS*c.Seq)/r.Step/float64(c.N)/c.Tokens)))
-		if testing.Verbose() {
-			t.Logf("%-34s measured %8.0f tok/s/GPU, priced %8.0f (%+.1f %%), notes' model %+.1f %%", c.ID, c.Tokens, p.Tokens,
-				100*(p.Tokens/c.Tokens-1), 100*(float64(c.GBS*c.Seq)/r.Step/float64(c.N)/c.Tokens-1))
-		}
-	}
-	sort.Float64s(errs)
-	sort.Float64s(notes)
-	median, ninetieth := errs[len(errs)/2], errs[len(errs)*9/10]
-	t.Logf("%d points: median error %.3f, 90th percentile %.3f; the notes' model %.3f, %.3f", len(errs),
-		median, ninetieth, notes[len(notes)/2], notes[len(notes)*9/10])
-	if median > medianBound || ninetieth > ninetiethBound {
-		t.Errorf("median error %.3f over %.2f, or 90th percentile %.3f over %.2f", median, medianBound, ninetieth, ninetiethBound)
-	}
-}
-
-// balancedLayers fills the chunks in order so that each costs about the same: what a hand-written layout
-// string does.
-func balancedLayers(e *Estimator, m *arch.Model, l *layout.Layout, sw Software) *layout.Split {
-	s := evenLayers(m, l.PP, l.VPP)
-	place, _ := e.place(l)
-	k := e.task(l, sw, place)
-	u := e.units(&k)
-	kind := 0
-	if k.full {
-		kind = recomputedKind
-	}
-	cost := func(i int) float64 {
-		if e.moeBefore[i+1] > e.moeBefore[i] {
-			return u.layer[kind|moeKind].total
-		}
-		return u.layer[kind].total
-	}
-	// The smallest capacity for which the layers fit, by bisection; a chunk may also hold the last cell's load.
-	tail := u.head * float64(1+m.MTPNumLayers)
-	if m.MTPNumLayers > 0 {
-		tail += float64(m.MTPNumLayers) * (u.layer[kind|moeKind].total + u.mtp)
-	}
-	fill := func(rankCapacity float64) bool {
-		load := make([]float64, l.PP)
-		load[l.PP-1] = tail
-		at := 0
-		for i := range s.Cells {
-			rank := i % l.PP
-			left := float64(len(s.Cells)/l.PP - i/l.PP) // chunks of this rank still to fill
-			budget := (rankCapacity - load[rank]) / left
-			first, sum := at, 0.0
-			for at < m.NumLayers && (sum+cost(at)/2 <= budget || i/l.PP == l.VPP-1 && load[rank]+sum+cost(at) <= rankCapacity) &&
-				load[rank]+sum+cost(at) <= rankCapacity*(1+1e-12) {
-				sum += cost(at)
-				at++
-			}
-			load[rank] += sum
-			s.Cells[i].First, s.Cells[i].Decoders = first, at-first
-		}
-		return at == m.NumLayers
-	}
-	lo, hi := 0.0, 1e6
-	for range 100 {
-		mid := (lo + hi) / 2
-		if fill(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	fill(hi)
-	return s
 }

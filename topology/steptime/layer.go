@@ -11,6 +11,7 @@ type layerTime struct {
 	compute float64 // kernels, recompute included
 	exposed [NumAxes]float64
 	hidden  float64 // EP and ETP time under other kernels
+	startup float64 // what the layer takes longer where no other micro-batch hides it
 	host    float64 // what gap and launch floor add
 	total   float64
 
@@ -26,29 +27,28 @@ type layerTime struct {
 	cp                                ring // over the whole layer
 }
 
-// layer prices one layer of a kind.
-func (e *Estimator) layer(k *task, moe, full bool) layerTime {
+// layer prices one layer of a kind into t, which must be zero.
+func (e *Estimator) layer(k *task, t *layerTime, moe, full bool) {
 	s := &e.shape
-	var t layerTime
 	dim := min(s.h, s.heads*s.headDim/k.tp)
 	t.proj = e.gemm(k, s.projMAC, dim)
 	t.up = e.gemm(k, s.upMAC, dim)
 	t.core = e.attention(k)
 	t.attnMemory = k.own * 2 * (8*s.h + 3*s.qkv) * k.perByte
 	if moe {
-		e.moe(k, &t, full)
+		e.moe(k, t)
 	} else {
 		t.mlp = e.wideGEMM(k, s.mlp*s.h*s.ffn, s.ffn/k.tp)
 		t.ffnMem = k.own * 2 * 4 * s.ffn * k.perByte
 	}
-	t.recompute = repeated(&t, k.l.Recompute, moe, full)
+	t.recompute = repeated(t, k.l.Recompute, moe, full)
 	t.compute = 3*(t.proj+t.attnMemory+t.mlp+t.shared+t.ffnMem) + (1+attnBackward)*t.core +
 		2*t.experts + t.expWgrad + t.recompute
 
-	e.tensorParallel(k, &t, moe, full)
-	e.contextParallel(k, &t, full)
+	e.tensorParallel(k, t, moe, full)
+	e.contextParallel(k, t, full)
 	if moe {
-		e.expertParallel(k, &t, full)
+		e.expertParallel(k, t, full)
 	}
 
 	gap := e.chip.family.gap * gapScale[k.sw.Graph]
@@ -63,7 +63,9 @@ func (e *Estimator) layer(k *task, moe, full bool) layerTime {
 	}
 	t.total = fourthPowerMean(device+gap, t.launch)
 	t.host = t.total - device
-	return t
+	if t.hidden > 0 {
+		t.startup = fourthPowerMean(device+t.hidden+gap, t.launch) - t.total
+	}
 }
 
 // fourthPowerMean joins two limits: close to the larger when they differ, above both when they do not.
@@ -73,7 +75,7 @@ func fourthPowerMean(a, b float64) float64 {
 }
 
 // moe fills the compute parts of the expert side.
-func (e *Estimator) moe(k *task, t *layerTime, full bool) {
+func (e *Estimator) moe(k *task, t *layerTime) {
 	s := &e.shape
 	copies := k.own * s.topK * e.run.Imbalance
 	rows := copies * float64(k.l.EP*k.l.ETP) / s.experts // tokens per local expert

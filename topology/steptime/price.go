@@ -1,6 +1,10 @@
 package steptime
 
-import "math"
+import (
+	"math"
+
+	"github.com/moeplan/moeplan/topology"
+)
 
 // Axis is one direction of a mesh along which bytes travel.
 type Axis uint8
@@ -87,15 +91,14 @@ func Distinguishable(a, b float64) bool {
 // HotInNVLink is the part of the bytes of TP, CP, EP and ETP that stays inside NVLink domains; 1 when there
 // are none. DP and PP are left out: they are rare or small (comm-model 2.4).
 func (p *Price) HotInNVLink() float64 {
-	var all, out int64
-	for _, a := range [...]Axis{TP, CP, EP, ETP} {
-		all += p.Communication[a].Bytes
-		out += p.Communication[a].Crossing
+	of := func(a Axis) topology.Traffic {
+		c := &p.Communication[a]
+		if c.Bytes == 0 {
+			return topology.Traffic{}
+		}
+		return topology.Traffic{Bytes: c.Bytes, Leaving: float64(c.Crossing) / float64(c.Bytes)}
 	}
-	if all == 0 {
-		return 1
-	}
-	return 1 - float64(out)/float64(all)
+	return topology.HotFraction(of(TP), of(CP), of(EP), of(ETP))
 }
 
 // Wall is what a layout's step mostly waits for.

@@ -87,6 +87,25 @@ func TestPriceOfKnownLayout(t *testing.T) {
 	}
 }
 
+// The order tp-cp-ep-pp-dp moves pipeline hops inside: on NVL72 the 16 stages of 4 ranks each share one domain of
+// 64, and DP leaves it instead (comm-model 2.5).
+func TestRankOrder(t *testing.T) {
+	m := testModel(t, "Qwen3-235B-A22B")
+	e := newEstimator(t, m, "gb200", DefaultRun())
+	l := testLayout(m, layoutSpec{world: 256, pp: 16, ep: 4, gbs: 256})
+	outer := known(t, e, &l, BringUp())
+	l.Order = folding.TPPPDPOrder
+	l.EP, l.TP = 4, 4 // both meshes must give the same pipelines
+	inner := known(t, e, &l, BringUp())
+	if outer.Communication[PP].Crossing == 0 || inner.Communication[PP].Crossing != 0 {
+		t.Errorf("%d bytes of PP leave the domain in the default order, %d with PP inside DP; want some and none",
+			outer.Communication[PP].Crossing, inner.Communication[PP].Crossing)
+	}
+	if c := inner.Communication[DP]; c.Crossing == 0 {
+		t.Errorf("DP outside PP: %+v, want bytes out of the domain", c)
+	}
+}
+
 func TestUnknownPrices(t *testing.T) {
 	m := testModel(t, "Qwen3-30B-A3B")
 	for _, c := range []struct {

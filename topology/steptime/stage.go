@@ -9,15 +9,15 @@ const (
 	numKinds       = 4
 )
 
-// units are the prices of a layout's building blocks.
+// units are the prices of a layout's building blocks. It is large, hence the pointers.
 type units struct {
 	layer [numKinds]layerTime
 	head  float64 // an output layer with its loss
 	mtp   float64 // the projection of an MTP layer
 }
 
-func (e *Estimator) units(k *task) units {
-	u := units{head: e.head(k)}
+func (e *Estimator) units(k *task, u *units) {
+	u.head = e.head(k)
 	if e.run.Corrections.ExactSplit && e.model.MTPNumLayers > 0 {
 		u.mtp = e.mtpProjection(k) // the notes' model leaves it out
 	}
@@ -28,10 +28,9 @@ func (e *Estimator) units(k *task) units {
 			continue
 		}
 		if full && k.full || !full && plain {
-			u.layer[kind] = e.layer(k, moe, full)
+			e.layer(k, &u.layer[kind], moe, full)
 		}
 	}
-	return u
 }
 
 // share is what one pipeline rank holds: how many of each unit.
@@ -55,11 +54,11 @@ func (s *share) price(u *units) {
 	s.seconds *= s.scale
 }
 
-// hidden is the EP time that overlap hides in one micro-batch.
-func (s *share) hidden(u *units) float64 {
+// startup is what one micro-batch takes longer without another one to overlap with.
+func (s *share) startup(u *units) float64 {
 	var sum float64
 	for kind, n := range s.layers {
-		sum += n * u.layer[kind].hidden
+		sum += n * u.layer[kind].startup
 	}
 	return sum * s.scale
 }
