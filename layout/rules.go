@@ -152,7 +152,7 @@ func Check(m *arch.Model, l *Layout) Violations {
 			continue
 		}
 		vs = append(vs, violate(r.ID, r.explain(&s)))
-		if r.ID == sizesPositive {
+		if r.ID == sizesPositive { // first of all: the other rules divide by the sizes
 			break
 		}
 	}

@@ -79,7 +79,7 @@ var splitRules = []Rule{
 		ID: "split-order", Severity: Error, NoticedAt: AtMoeplan,
 		Title:  "cells hold the decoder layers in order, each once",
 		Why:    "A layout string cannot say anything else, so a split that does was not made by ParseSplit, EvenSplit or BalancedSplit.",
-		Source: layoutSource + "43",
+		Source: layoutSource + "41",
 		axes:   axisPP | axisVPP,
 		broken: func(s *subject) bool { return s.l.Split != nil && disordered(s.l.Split) >= 0 },
 		explain: func(s *subject) finding {
@@ -97,7 +97,7 @@ var splitRules = []Rule{
 		ID: "split-mtp-standalone", Constraint: "71", Severity: Advice, NoticedAt: AtModelBuild,
 		Title:  "MTP on another pipeline rank than the loss holds a second embedding",
 		Why:    "A stage with MTP that is not the first keeps its own copy of the word embedding, synchronised every step; apart from the loss it also runs as a stage of its own.",
-		Source: layoutSource + "147",
+		Source: layoutSource + "141",
 		axes:   axisPP | axisVPP,
 		broken: func(s *subject) bool {
 			if s.l.Split == nil || s.l.Split.PP < 1 {

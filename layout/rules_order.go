@@ -1,0 +1,85 @@
+package layout
+
+// firingOrder lists every rule in the order in which a launch would hit it: argument checks, micro-batch calculator,
+// config, process groups, model build, first step, schedule, Transformer Engine, then what only moeplan says. Within a
+// stage the order is that of upstream's code, checked against recordings of the real framework in which several rules
+// are broken at once.
+var firingOrder = []RuleID{
+	// arguments: megatron/training/arguments.py, validate_args
+	sizesPositive,
+	"world-divisible",
+	batchPositive,
+	"split-symbols",
+	"split-stages",
+	"pp-divides-layers",
+	"vpp-needs-pp",
+	"heads-divide-hidden",
+	"cp-divides-sequence",
+	"sequence-within-positions",
+	"recompute-selective-method",
+	"sp-without-tp",
+	"ep-needs-experts",
+	"ep-divides-experts",
+	// batch: megatron/core/num_microbatches_calculator.py
+	"batch-divides",
+	// config: megatron/core/transformer/transformer_config.py
+	"tp-divides-heads",
+	"tp-fits-kv-groups",
+	"gdn-value-heads",
+	"gdn-heads-divisible",
+	"recompute-full-layers",
+	"recompute-selective-layers",
+	"recompute-moe-act-needs-experts",
+	"recompute-mla-up-proj-needs-mla",
+	"split-ends",
+	"split-layer-count",
+	"split-mtp-after-decoders",
+	"split-mtp-chunk",
+	"bias-needs-etp-1",
+	"router-expert-bias",
+	"router-topk-1-softmax",
+	"router-groups",
+	"overlap-needs-vpp",
+	"overlap-needs-ep",
+	"overlap-needs-all-to-all",
+	"overlap-full-recompute",
+	"overlap-moe-recompute",
+	"overlap-mtp-layers",
+	// process groups: megatron/core/parallel_state.py
+	"order-unknown-axis",
+	"expert-world-divisible",
+	"order-missing-axis",
+	"edp-equals-dp",
+	"pp-groups-equal",
+	// model build
+	"moe-layer-freq",
+	"vpp-divides-layers",
+	"tp-divides-qkv",
+	"mamba-tp",
+	"mamba-cp",
+	"tp-divides-ffn",
+	"deepep-needs-peers",
+	"etp-divides-moe-ffn",
+	"shared-experts-bias",
+	"tp-divides-shared-ffn",
+	"split-ends-moved",
+	"split-mtp-standalone",
+	"kv-heads-duplicated",
+	// first step
+	"moe-tp-needs-sp",
+	"sp-divides-sequence",
+	// schedule
+	"vpp-microbatches",
+	"pipeline-underfilled",
+	// Transformer Engine
+	"groups-divide-heads",
+	"cp-a2a-heads",
+	"cp-attention-sinks",
+	"cp-sliding-window",
+	// moeplan's own
+	"split-order",
+	"pipeline-rank-empty",
+	"flex-group-over-64",
+	"recompute-no-effect",
+	"recompute-core-attn",
+}
