@@ -188,7 +188,7 @@ func tpRepairs(s *subject) []string {
 	return words("tp", nearest(legal, s.l.TP))
 }
 
-// words writes values as words of a layout's text: tp2, tp4.
+// words writes values as words of a layout's text: tp2, tp4; gbs=512, gbs=1024.
 func words(name string, values []int) []string {
 	var w []string
 	for _, v := range values {

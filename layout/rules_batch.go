@@ -1,7 +1,5 @@
 package layout
 
-import "fmt"
-
 const batchPositive RuleID = "batch-positive"
 
 // batchRules are about global and micro-batch.
@@ -32,7 +30,7 @@ var batchRules = []Rule{
 		explain: func(s *subject) finding {
 			l := s.l
 			dp := l.DP()
-			repairs := []string{fmt.Sprintf("gbs=%s", orList(NearestMultiples(l.MicroBatchSize*dp, l.GlobalBatchSize)))}
+			repairs := words("gbs=", NearestMultiples(l.MicroBatchSize*dp, l.GlobalBatchSize))
 			if l.GlobalBatchSize%dp == 0 {
 				repairs = append(words("mbs", NearestDivisors(l.GlobalBatchSize/dp, l.MicroBatchSize)), repairs...)
 			}

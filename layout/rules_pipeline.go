@@ -57,8 +57,7 @@ var pipelineRules = []Rule{
 		explain: func(s *subject) finding {
 			l := s.l
 			n, _ := microbatches(l)
-			repairs := []string{fmt.Sprintf("gbs=%s", orList(NearestMultiples(l.MicroBatchSize*l.DP()*l.PP, l.GlobalBatchSize))), "vpp1"}
-			return found(append(repairs, words("pp", NearestDivisors(n, l.PP))...),
+			return found(append(words("gbs=", NearestMultiples(l.MicroBatchSize*l.DP()*l.PP, l.GlobalBatchSize)), "vpp1"),
 				"%d micro-batches (GBS %d / (MBS %d * DP %d)) are not a multiple of PP %d", n, l.GlobalBatchSize, l.MicroBatchSize, l.DP(), l.PP)
 		},
 	},

@@ -23,7 +23,7 @@ var sequenceRules = []Rule{
 			if seq%2 == 0 {
 				repairs = words("cp", NearestDivisors(seq/2, cp))
 			}
-			return found(append(repairs, fmt.Sprintf("seq=%s", orList(NearestMultiples(2*cp, seq)))),
+			return found(append(repairs, words("seq=", NearestMultiples(2*cp, seq))...),
 				"sequence length %d is not divisible by 2 * CP %d = %d", seq, cp, 2*cp)
 		},
 	},
@@ -71,7 +71,7 @@ var sequenceRules = []Rule{
 		broken: func(s *subject) bool { return s.l.SequenceParallel && s.l.SeqLength/s.l.CP%s.l.TP != 0 },
 		explain: func(s *subject) finding {
 			n := s.l.SeqLength / s.l.CP
-			return found(append(words("tp", NearestDivisors(n, s.l.TP)), fmt.Sprintf("seq=%s", orList(NearestMultiples(2*s.l.CP*s.l.TP, s.l.SeqLength)))),
+			return found(append(words("tp", NearestDivisors(n, s.l.TP)), words("seq=", NearestMultiples(2*s.l.CP*s.l.TP, s.l.SeqLength))...),
 				"sequence length %d / CP %d = %d is not divisible by TP %d", s.l.SeqLength, s.l.CP, n, s.l.TP)
 		},
 	},
