@@ -125,7 +125,13 @@ var attentionRules = []Rule{
 		},
 		explain: func(s *subject) finding {
 			b := s.m.Mamba
-			return found(words("cp", NearestDivisors(b.NumHeads/s.l.TP, s.l.CP)), "CP %d does not fit %d Mamba heads / TP %d = %d heads and %d groups on a rank",
+			var legal []int
+			for _, cp := range Divisors(b.NumHeads / s.l.TP) {
+				if kvFits(b.NumGroups/s.l.TP, cp) {
+					legal = append(legal, cp)
+				}
+			}
+			return found(words("cp", nearest(legal, s.l.CP)), "CP %d does not fit %d Mamba heads / TP %d = %d heads and %d groups on a rank",
 				s.l.CP, b.NumHeads, s.l.TP, b.NumHeads/s.l.TP, b.NumGroups/s.l.TP)
 		},
 	},
