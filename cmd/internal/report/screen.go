@@ -1,0 +1,286 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/plan"
+)
+
+const gib = float64(1 << 30)
+
+// Screen writes the main screen: the answer, at most 100 columns wide.
+func Screen(w io.Writer, m *arch.Model, r *plan.Result) {
+	p := printer{w: w}
+	p.question(m, r)
+	if len(r.Plans) == 0 {
+		p.miss(r)
+		p.searched(r)
+		return
+	}
+	p.first(r)
+	p.table(r)
+	p.why(&r.Plans[0])
+	p.memory(r)
+	p.searched(r)
+	p.check(m, r)
+}
+
+// printer writes sections whose first line carries a label.
+type printer struct{ w io.Writer }
+
+const labelWidth = 12
+
+// section prints lines under a label, wrapping none.
+func (p printer) section(label string, lines ...string) {
+	for _, l := range lines {
+		fmt.Fprintf(p.w, "%-*s%s\n", labelWidth, label, l)
+		label = ""
+	}
+}
+
+func (p printer) blank() { fmt.Fprintln(p.w) }
+
+func (p printer) question(m *arch.Model, r *plan.Result) {
+	q := &r.Request
+	line := fmt.Sprintf("%s  %.1f B total, %.1f B active, %d layers", m.ID,
+		float64(q.ParametersTotal)/1e9, float64(q.ParametersActive)/1e9, m.NumLayers)
+	if m.MoE != nil {
+		line += fmt.Sprintf(", %d experts top-%d", m.MoE.NumExperts, m.MoE.TopK)
+	} else {
+		line = strings.Replace(line, fmt.Sprintf(" total, %.1f B active", float64(q.ParametersActive)/1e9), ", dense", 1)
+	}
+	if m.MTPNumLayers > 0 {
+		line += fmt.Sprintf(", %d MTP", m.MTPNumLayers)
+	}
+	fmt.Fprintln(p.w, line)
+	// An assumed value carries the flag that sets it.
+	flag := func(name, flag string) string {
+		if r.Assumes(name) {
+			return " (" + flag + ")"
+		}
+		return ""
+	}
+	nodes := (q.GPUs + q.GPUsPerNode - 1) / q.GPUsPerNode
+	routing := ""
+	if m.MoE != nil {
+		routing = "; balanced routing" + flag("imbalance", "--imbalance")
+		if q.Imbalance != 1 {
+			routing = fmt.Sprintf("; imbalance %.2f", q.Imbalance)
+		}
+	}
+	p.section("ASSUMED",
+		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; the allocated peak may take %.2f", q.Platform,
+			flag("gpu", "--gpu"), plural(nodes, "node"), q.GPUsPerNode, q.NVLinkDomain, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
+		fmt.Sprintf("of %.2f GiB%s; seq %d%s, gbs %d%s", q.MemoryGiB, flag("headroom", "--headroom"),
+			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch")),
+		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam", q.Precision,
+			q.Gradients, flag("gradients", "--grads"), q.Moments, flag("optimizer", "--moments")),
+		"Core main"+routing)
+	p.blank()
+}
+
+func (p printer) first(r *plan.Result) {
+	best := &r.Plans[0]
+	verdict := strings.ToUpper(string(best.Grade))
+	if best.MaxImbalance != nil {
+		verdict += fmt.Sprintf(", up to a routing imbalance of %.1f in one layer", *best.MaxImbalance)
+	}
+	p.section("TRY FIRST", wrapLayout(best.Key)...)
+	p.section("", verdict)
+	p.blank()
+}
+
+// wrapLayout breaks a layout's text before split= where it would pass 100 columns.
+func wrapLayout(key string) []string {
+	if len(key)+labelWidth <= 100 {
+		return []string{key}
+	}
+	if i := strings.Index(key, "split="); i > 0 {
+		return []string{strings.TrimSpace(key[:i]), key[i:]}
+	}
+	return []string{key}
+}
+
+// table lists the plans: the two meshes side by side, so that folding is seen.
+func (p printer) table(r *plan.Result) {
+	fmt.Fprintln(p.w, " #   attention       experts                                peak GiB   max  hot in exposed  s/step +-15 %")
+	fmt.Fprintln(p.w, "     TP CP  DP PP    ETP EP  EDP  vpp mbs recompute           lo-hi      I  NVLink  s/step   now  tuned")
+	for i := range r.Plans {
+		pl := &r.Plans[i]
+		s := &pl.Sizes
+		equal := " "
+		if pl.EqualToBest {
+			equal = "="
+		}
+		imbalance, hot := "-", "-"
+		if pl.MaxImbalance != nil {
+			imbalance = fmt.Sprintf("%.1f", min(*pl.MaxImbalance, 99))
+		}
+		if pl.NVLinkFraction != nil {
+			hot = fmt.Sprintf("%.0f %%", 100**pl.NVLinkFraction)
+		}
+		tuned := seconds(pl.TunedTimeMS)
+		fmt.Fprintf(p.w, "%2d%s %4d %2d %3d %2d    %3d %3d %3d  %3d %3d %-18s %8s %5s  %6s %7s %5s  %5s\n",
+			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, s.ETP, s.EP, s.EDP, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
+			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), tuned)
+	}
+	fmt.Fprintf(p.w, "ordered by tuned time; = not distinguishable, simplest first   now: alltoall, eager\n")
+	fmt.Fprintf(p.w, "tuned: %s   act moe_act  ln layernorm  mla mla_up_proj  sh shared_experts\n", r.Plans[0].TunedSoftware)
+	p.blank()
+}
+
+// peakRange is what the card sees of the worst stage.
+func peakRange(pl *plan.Plan) string {
+	m := &pl.Stages[pl.WorstStage].Memory
+	return fmt.Sprintf("%.0f-%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib)
+}
+
+// shortRecompute abbreviates the longest module names.
+func shortRecompute(s string) string {
+	return strings.NewReplacer("moe_act", "act", "layernorm", "ln", "mla_up_proj", "mla", "shared_experts", "sh", ",", "+").Replace(s)
+}
+
+// seconds prints a time with three significant digits.
+func seconds(ms float64) string {
+	switch s := ms / 1e3; {
+	case s >= 100:
+		return fmt.Sprintf("%.0f", s)
+	case s >= 10:
+		return fmt.Sprintf("%.1f", s)
+	default:
+		return fmt.Sprintf("%.2f", s)
+	}
+}
+
+func (p printer) why(best *plan.Plan) {
+	p.section("WHY 1", best.Why...)
+	if len(best.Why) > 0 {
+		p.blank()
+	}
+}
+
+// memory shows the first plan stage by stage; neighbouring stages that hold the same share a line.
+func (p printer) memory(r *plan.Result) {
+	best := &r.Plans[0]
+	capacity := r.Request.MemoryGiB
+	p.section("MEMORY 1", "GiB     dense  expert  activations  other  outside      peak")
+	for i := 0; i < len(best.Stages); {
+		j, most := i+1, i
+		for ; j < len(best.Stages) && sameState(&best.Stages[i].Memory, &best.Stages[j].Memory); j++ {
+			if best.Stages[j].Memory.PeakAllocated > best.Stages[most].Memory.PeakAllocated {
+				most = j
+			}
+		}
+		name := fmt.Sprintf("pp%d", i)
+		if j > i+1 {
+			name = fmt.Sprintf("pp%d-%d", i, j-1)
+		}
+		m := &best.Stages[most].Memory
+		low, high := float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib
+		allocated := float64(m.PeakAllocated) / gib
+		p.section("", fmt.Sprintf("%-7s %5.1f  %6.1f  %11.1f  %5.1f  %3.0f-%-3.0f  %8s  %s %.0f", name,
+			float64(m.DenseState)/gib, float64(m.ExpertState)/gib, float64(m.Activations)/gib,
+			float64(m.Workspace+m.Transient)/gib, low-allocated, high-allocated,
+			fmt.Sprintf("%.0f-%.0f", low, high), bar(low, high, capacity), capacity))
+		i = j
+	}
+	p.section("", "of several stages the largest; other: workspaces and what the running layer needs;",
+		"outside: allocator slack, NCCL buffers, CUDA context")
+	p.blank()
+}
+
+// sameState reports whether two stages hold the same parameters, to a tenth of a GiB.
+func sameState(a, b *plan.Memory) bool {
+	round := func(n int64) int64 { return (n*10 + 1<<29) >> 30 }
+	return round(a.DenseState) == round(b.DenseState) && round(a.ExpertState) == round(b.ExpertState)
+}
+
+// bar draws the range of a peak against the card: # up to the lower figure, - up to the upper one.
+func bar(low, high, capacity float64) string {
+	const width = 20
+	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*width + 0.5) }
+	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", width-at(high)) + "|"
+}
+
+func (p printer) searched(r *plan.Result) {
+	s := &r.Searched
+	rules := slices.SortedFunc(maps.Keys(s.RejectedByRule), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.RejectedByRule[b], s.RejectedByRule[a]), cmp.Compare(a, b))
+	})
+	top := ""
+	if len(rules) > 0 {
+		top = fmt.Sprintf(" (top: %s %s)", rules[0], thousands(s.RejectedByRule[rules[0]]))
+	}
+	p.section("SEARCHED",
+		fmt.Sprintf("%s meshes, %s layouts: %s illegal%s, %s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
+			thousands(s.Layouts-s.Legal), top, thousands(s.Legal-s.Fit), thousands(s.Fit)),
+		"not searched: "+strings.Join(s.NotSearched, ", "))
+	for _, n := range r.Notes {
+		p.section("", "note: "+n)
+	}
+}
+
+func (p printer) check(m *arch.Model, r *plan.Result) {
+	q := &r.Request
+	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s%s \\", m.ID, q.GPUs, q.Platform, q.RunFlags)}
+	for _, l := range wrapLayout(r.Plans[0].Key) {
+		lines = append(lines, fmt.Sprintf("  '%s' \\", l))
+	}
+	lines = append(lines, "  > check.sh",
+		fmt.Sprintf("(one GPU, under --fake-process-group; expect %.1f GiB allocated at the peak of stage %d)",
+			float64(r.Plans[0].Stages[r.Plans[0].CheckStage].Memory.PeakAllocated)/gib, r.Plans[0].CheckStage))
+	p.section("CHECK", lines...)
+}
+
+// miss explains why nothing fits, and what would.
+func (p printer) miss(r *plan.Result) {
+	m := r.NearestMiss
+	if m == nil {
+		return
+	}
+	p.section("NOTHING", "fits. The nearest:")
+	p.section("", wrapLayout(m.Key)...)
+	p.section("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f; its largest part is %s (%.1f GiB)",
+		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib, float64(m.LimitBytes)/gib, m.Component,
+		float64(m.ComponentBytes)/gib))
+	p.blank()
+	var ways []string
+	for _, w := range m.Remedies {
+		ways = append(ways, fmt.Sprintf("%s: %s", w.Change, w.Cost))
+		for _, l := range wrapLayout(w.Key) {
+			ways = append(ways, "  "+l)
+		}
+	}
+	if m.SmallestGPUs > 0 {
+		ways = append(ways, fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", m.SmallestGPUs))
+		for _, l := range wrapLayout(m.SmallestKey) {
+			ways = append(ways, "  "+l)
+		}
+	}
+	if len(ways) == 0 {
+		ways = []string{"no change that moeplan tries makes it fit"}
+	}
+	p.section("WAYS OUT", ways...)
+	p.blank()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

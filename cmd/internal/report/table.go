@@ -1,0 +1,79 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// Format is how a table is written.
+type Format string
+
+const (
+	Text     Format = "table"
+	Markdown Format = "markdown"
+	CSV      Format = "csv"
+)
+
+// Table is rows of text under a head. Columns are right-aligned, but for those listed in Text.
+type Table struct {
+	Head []string
+	Text []int
+	rows [][]string
+}
+
+// Add appends a row. A row whose width differs from the head's is a bug, and panics.
+func (t *Table) Add(cells ...string) {
+	if len(cells) != len(t.Head) {
+		panic(fmt.Sprintf("bug: row of %d cells under a head of %d", len(cells), len(t.Head)))
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// Write writes the table in the given format.
+func (t *Table) Write(w io.Writer, f Format) error {
+	if f == CSV {
+		c := csv.NewWriter(w)
+		if err := c.WriteAll(append([][]string{t.Head}, t.rows...)); err != nil {
+			return err
+		}
+		return c.Error()
+	}
+	align := make([]tw.Align, len(t.Head))
+	for i := range align {
+		align[i] = tw.AlignRight
+		if slices.Contains(t.Text, i) {
+			align[i] = tw.AlignLeft
+		}
+	}
+	cell := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
+		Alignment:  tw.CellAlignment{PerColumn: align},
+	}
+	if f == Text {
+		cell.Padding = tw.CellPadding{Global: tw.Padding{Left: "", Right: "  ", Overwrite: true}}
+	}
+	options := []tablewriter.Option{
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}),
+		tablewriter.WithEastAsian(tw.Off),
+	}
+	if f == Markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	} else {
+		options = append(options, tablewriter.WithRendition(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
+		}))
+	}
+	table := tablewriter.NewTable(w, options...)
+	table.Header(t.Head)
+	if err := table.Bulk(t.rows); err != nil {
+		return err
+	}
+	return table.Render()
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is the command line.
+type grammar struct {
+	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
+	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
+	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
+	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+const description = `moeplan finds the Megatron-Core layout to train a model with on a number of GPUs.
+
+  moeplan --gpus 256 --model qwen3-235b
+
+Exit codes: 0 done; 1 failure; 2 the layout breaks a rule, or no legal layout exists for what was pinned;
+3 legal but nothing fits; 80 usage.`
+
+// streams are where a command writes: results to out, everything else to err.
+type streams struct{ out, err io.Writer }
+
+// run parses and executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var g grammar
+	exited := -1
+	parser, err := kong.New(&g,
+		kong.Name("moeplan"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams{stdout, stderr}),
+	)
+	if err != nil {
+		return complain(stderr, err, false)
+	}
+	asJSON := wantsJSON(args)
+	k, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		return complain(stderr, err, asJSON)
+	}
+	err = k.Run()
+	if exited >= 0 {
+		return exited
+	}
+	return complain(stderr, err, asJSON)
+}
+
+// wantsJSON tells from the bare arguments whether errors are to be JSON, since they may be errors of parsing.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		switch {
+		case a == "--":
+			return false
+		case a == "-ojson", a == "-o=json", a == "--output=json":
+			return true
+		case (a == "-o" || a == "--output") && i+1 < len(args):
+			return args[i+1] == "json"
+		}
+	}
+	return false
+}
+
+// errHandled is returned by commands that have written their own report; errNothingFits by those that need a plan.
+var (
+	errHandled     = errors.New("handled")
+	errNothingFits = errors.New("nothing fits")
+)

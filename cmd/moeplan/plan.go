@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/plan"
+)
+
+type planCmd struct {
+	machine  `embed:""`
+	runFlags `embed:""`
+
+	TP        layout.Range `placeholder:"2|1,2|2..8" group:"search" help:"Tensor parallel sizes to try; a number, a list or a range."`
+	CP        layout.Range `placeholder:"N" group:"search" help:"Context parallel sizes."`
+	PP        layout.Range `placeholder:"N" group:"search" help:"Pipeline parallel sizes."`
+	EP        layout.Range `placeholder:"N" group:"search" help:"Expert parallel sizes."`
+	ETP       layout.Range `placeholder:"N" group:"search" help:"Expert tensor parallel sizes."`
+	VPP       layout.Range `placeholder:"N" group:"search" help:"Chunks per pipeline rank; 1 is not interleaved."`
+	MBS       layout.Range `placeholder:"N" group:"search" help:"Micro-batch sizes."`
+	Recompute string       `placeholder:"MODULES" group:"search" help:"none, full, or modules such as moe_act,layernorm: try only that."`
+	Wide      bool         `group:"search" help:"Search longer CP, ETP up to 8 and any EP."`
+
+	Top    int    `default:"10" help:"How many plans to list."`
+	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+}
+
+func (c *planCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.request(&c.runFlags)
+	if err != nil {
+		return err
+	}
+	if err := positive("--top", c.Top, 100000); err != nil {
+		return err
+	}
+	r.Top, r.Wide = c.Top, c.Wide
+	r.Pins = layout.Pins{TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP, VPP: c.VPP, MBS: c.MBS}
+	if c.Recompute != "" {
+		recompute, err := layout.ParseRecompute(c.Recompute)
+		if err != nil {
+			return &coded{exitUsage, err}
+		}
+		r.Recompute = &recompute
+	}
+	result, err := plan.Search(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch c.Output {
+	case "json":
+		err = writeJSON(s.out, result)
+	case "csv", "markdown":
+		err = report.Plans(s.out, result, report.Format(c.Output))
+	default:
+		report.Screen(s.out, r.Model, result)
+	}
+	if err == nil && len(result.Plans) == 0 {
+		m := result.NearestMiss
+		if m == nil {
+			return &coded{exitNoFit, fmt.Errorf("nothing fits")}
+		}
+		return &coded{exitNoFit, fmt.Errorf("nothing fits: the nearest layout is over by %.1f GiB on stage %d",
+			float64(m.OverBytes)/(1<<30), m.Stage)}
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/topology"
+)
+
+type platformsCmd struct {
+	Name   string `arg:"" optional:"" help:"Platform to show in full, with its sources."`
+	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+}
+
+func (c *platformsCmd) Run(s streams) error {
+	if c.Name != "" {
+		p, err := topology.LookupPlatform(c.Name)
+		if err != nil {
+			return err
+		}
+		if c.Output == "json" {
+			return writeJSON(s.out, p)
+		}
+		fmt.Fprintf(s.out, "%s  %s (%s)\n", p.ID, p.Name, p.Arch)
+		t := report.Table{Head: []string{"figure", "value", "source"}, Text: []int{0, 2}}
+		for _, id := range topology.Figures() {
+			f := p.Figure(id)
+			t.Add(string(id), figure(f), f.Source)
+		}
+		if err := t.Write(s.out, report.Format(c.Output)); err != nil {
+			return err
+		}
+		for _, n := range p.Notes {
+			fmt.Fprintf(s.out, "note: %s\n", n)
+		}
+		return nil
+	}
+	platforms := topology.Platforms()
+	if c.Output == "json" {
+		return writeJSON(s.out, platforms)
+	}
+	t := report.Table{
+		Head: []string{"platform", "name", "memory GiB", "bf16 TFLOPS", "fp8 TFLOPS", "NVLink domain", "node", "NVLink GB/s", "NIC Gbit/s"},
+		Text: []int{0, 1},
+	}
+	for _, p := range platforms {
+		t.Add(p.ID, p.Name, figure(p.MemoryGiB), figure(p.BF16TFLOPS), figure(p.FP8TFLOPS), figure(p.Domain), figure(p.Node),
+			figure(p.NVLinkGBps), figure(p.NICGbit))
+	}
+	return t.Write(s.out, report.Format(c.Output))
+}
+
+// figure prints a number, or "unknown".
+func figure(f topology.Figure) string {
+	if !f.Known {
+		return "unknown"
+	}
+	return fmt.Sprintf("%g", f.Value)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
+)
+
+// defaultGPU is DESIGN's.
+const defaultGPU = "h100"
+
+// machine flags choose the model, the GPUs and what is known about them. Every command that prices a layout has them.
+type machine struct {
+	Model string `required:"" group:"question" help:"Model, by any obvious short form; moeplan models lists them."`
+	GPUs  int    `name:"gpus" required:"" group:"question" help:"Number of GPUs."`
+	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100); moeplan platforms lists them."`
+
+	Domain     int     `group:"machine" help:"GPUs per NVLink domain, instead of the platform's."`
+	MemoryGiB  float64 `name:"memory-gib" group:"machine" help:"Memory of a GPU in GiB as nvidia-smi shows it."`
+	NICGbit    float64 `name:"nic-gbit" group:"machine" help:"Network rate per GPU in Gbit/s."`
+	NVLinkGBps float64 `name:"nvlink-gbps" group:"machine" help:"NVLink rate per GPU and direction in GB/s."`
+	HBMGBps    float64 `name:"hbm-gbps" group:"machine" help:"Memory bandwidth in GB/s."`
+	BF16TFLOPS float64 `name:"bf16-tflops" group:"machine" help:"Dense BF16 TFLOPS."`
+	SM         float64 `name:"sm" group:"machine" help:"Compute capability times ten, such as 90."`
+}
+
+// run flags set what the training run fixes.
+type runFlags struct {
+	Seq         int      `group:"run" help:"Sequence length (default 4096)."`
+	GlobalBatch int      `group:"run" help:"Global batch size in sequences (default: 8 Mi tokens a step, a multiple of the GPUs)."`
+	Precision   string   `default:"bf16" group:"run" help:"bf16, fp16, fp8-tensorwise, fp8-blockwise or mxfp8."`
+	Imbalance   float64  `group:"run" help:"Load of the fullest expert rank over the mean (default 1, balanced)."`
+	Moments     string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Adam's moments: fp32, or bf16 with the precision-aware optimizer."`
+	Grads       string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Main gradients: fp32 or bf16."`
+	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
+	Headroom    *float64 `group:"run" help:"GiB to keep free above the allocated peak (default: the platform's)."`
+	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
+}
+
+// resolve looks the model and the platform up.
+func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
+	m, err := arch.Lookup(f.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := topology.LookupPlatform(cmp.Or(f.GPU, defaultGPU))
+	if err != nil {
+		return nil, nil, err
+	}
+	var overrides []topology.Override
+	for _, o := range []struct {
+		name  string
+		id    topology.FigureID
+		value float64
+	}{
+		{"--domain", topology.FigureDomain, float64(f.Domain)}, {"--memory-gib", topology.FigureMemory, f.MemoryGiB},
+		{"--nic-gbit", topology.FigureNIC, f.NICGbit}, {"--nvlink-gbps", topology.FigureNVLink, f.NVLinkGBps},
+		{"--hbm-gbps", topology.FigureHBM, f.HBMGBps}, {"--bf16-tflops", topology.FigureBF16, f.BF16TFLOPS},
+		{"--sm", topology.FigureSM, f.SM},
+	} {
+		if o.value < 0 {
+			return nil, nil, usage("%s %g is negative", o.name, o.value)
+		}
+		if o.value > 0 {
+			overrides = append(overrides, topology.Override{Figure: o.id, Value: o.value})
+		}
+	}
+	if len(overrides) > 0 {
+		if p, err = p.With(overrides...); err != nil {
+			return nil, nil, &coded{exitUsage, err}
+		}
+	}
+	return m, p, nil
+}
+
+// request turns flags into the part of a request that every command shares.
+func (f *machine) request(run *runFlags) (plan.Request, error) {
+	m, p, err := f.resolve()
+	if err != nil {
+		return plan.Request{}, err
+	}
+	r := plan.Request{Model: m, Platform: p, AssumedPlatform: f.GPU == "", GPUs: f.GPUs, ReserveGiB: run.ReserveGiB, HeadroomGiB: run.Headroom,
+		LowPrecisionMoments: run.Moments == "bf16", BF16Gradients: run.Grads == "bf16"}
+	if err := positive("--gpus", f.GPUs, layout.MaxSize); err != nil {
+		return r, err
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+		most  int
+		into  *int
+	}{{"--seq", run.Seq, layout.MaxSequence, &r.SeqLength}, {"--global-batch", run.GlobalBatch, layout.MaxSequence, &r.GlobalBatchSize}} {
+		if n.value != 0 {
+			if err := positive(n.name, n.value, n.most); err != nil {
+				return r, err
+			}
+		}
+		*n.into = n.value
+	}
+	if r.Precision, err = layout.ParsePrecision(run.Precision); err != nil {
+		return r, &coded{exitUsage, err}
+	}
+	if r.Order, err = parseOrder(run.Order); err != nil {
+		return r, err
+	}
+	switch {
+	case run.Imbalance != 0 && !(run.Imbalance >= 1 && run.Imbalance <= 1000):
+		return r, usage("--imbalance %g: balanced is 1, and more than 1000 cannot be meant", run.Imbalance)
+	case run.Headroom != nil && !(*run.Headroom >= 0 && *run.Headroom < 1e6):
+		return r, usage("--headroom %g GiB cannot be meant", *run.Headroom)
+	case !(run.ReserveGiB >= 0 && run.ReserveGiB < 1e6):
+		return r, usage("--reserve-gib %g GiB cannot be meant", run.ReserveGiB)
+	}
+	r.Imbalance = run.Imbalance
+	return r, nil
+}
+
+func positive(name string, n, most int) error {
+	switch {
+	case n < 1:
+		return usage("%s %d is below 1", name, n)
+	case n > most:
+		return usage("%s %d is more than moeplan takes (%d)", name, n, most)
+	}
+	return nil
+}
+
+// parseOrder accepts what a Megatron command line can produce.
+func parseOrder(text string) (folding.Order, error) {
+	switch o := folding.Order(strings.ToLower(text)); o {
+	case folding.DefaultOrder:
+		return "", nil
+	case folding.TPPPDPOrder:
+		return o, nil
+	}
+	return "", usage("--order %q: a Megatron command line gives %s or, with --use-tp-pp-dp-mapping, %s", text,
+		folding.DefaultOrder, folding.TPPPDPOrder)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/topology"
+)
+
+type ranksCmd struct {
+	World     int    `name:"world" aliases:"gpus" required:"" help:"Number of ranks, one a GPU."`
+	TP        int    `default:"1" help:"Tensor parallel size."`
+	CP        int    `default:"1" help:"Context parallel size."`
+	PP        int    `default:"1" help:"Pipeline parallel size."`
+	EP        int    `default:"1" help:"Expert parallel size."`
+	ETP       int    `help:"Expert tensor parallel size (default: TP, as Megatron takes it)."`
+	Order     string `default:"tp-cp-ep-dp-pp" help:"Rank order string, first axis fastest."`
+	Instances int    `default:"1" help:"Distributed optimizer instances."`
+	GPU       string `default:"h100" help:"Platform, for nodes and NVLink domains."`
+	Domain    int    `help:"GPUs per NVLink domain (default: the platform's)."`
+	Output    string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+}
+
+// groupKinds is the order of DESIGN's contract.
+var groupKinds = []folding.GroupKind{
+	folding.GroupTP, folding.GroupCP, folding.GroupDP, folding.GroupDPCP, folding.GroupPP, folding.GroupTPCP,
+	folding.GroupTPPP, folding.GroupTPDP, folding.GroupTPDPCP, folding.GroupEP, folding.GroupETP, folding.GroupEDP,
+	folding.GroupETPEP, folding.GroupETPEPPP, folding.GroupEmbedding, folding.GroupPositionEmbedding,
+	folding.GroupOptimizerInstance,
+}
+
+type ranksJSON struct {
+	World     int                           `json:"world"`
+	TP        int                           `json:"tp"`
+	CP        int                           `json:"cp"`
+	DP        int                           `json:"dp"`
+	PP        int                           `json:"pp"`
+	ETP       int                           `json:"etp"`
+	EP        int                           `json:"ep"`
+	EDP       int                           `json:"edp"`
+	Order     string                        `json:"order"`
+	Instances int                           `json:"optimizer_instances"`
+	Groups    map[folding.GroupKind][][]int `json:"groups"`
+}
+
+func (c *ranksCmd) Run(s streams) error {
+	d := folding.Degrees{World: c.World, TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP}
+	if c.ETP == 0 {
+		d.ETP = d.TP
+	}
+	for _, size := range []struct {
+		name  string
+		value int
+	}{{"--world", d.World}, {"--tp", d.TP}, {"--cp", d.CP}, {"--pp", d.PP}, {"--ep", d.EP}, {"--etp", d.ETP}, {"--instances", c.Instances}} {
+		if size.value < 1 {
+			return usage("%s %d is below 1", size.name, size.value)
+		}
+	}
+	if c.World > folding.MaxListed {
+		return usage("--world %d is more ranks than can be listed (at most %d)", c.World, folding.MaxListed)
+	}
+	f, err := folding.New(d, folding.Order(c.Order), c.Instances)
+	if err != nil {
+		return refused(d, c)
+	}
+	if c.Output == "json" {
+		return c.json(s, f)
+	}
+	return c.picture(s, f)
+}
+
+// refused returns every reason, each with its rule.
+func refused(d folding.Degrees, c *ranksCmd) error {
+	var all []error
+	for _, r := range folding.Check(d, folding.Order(c.Order), c.Instances) {
+		all = append(all, r)
+	}
+	return &coded{exitIllegal, errors.Join(all...)}
+}
+
+func (c *ranksCmd) json(s streams, f *folding.Folding) error {
+	d := f.Degrees()
+	out := ranksJSON{World: d.World, TP: d.TP, CP: d.CP, DP: d.DP(), PP: d.PP, ETP: d.ETP, EP: d.EP, EDP: d.EDP(),
+		Order: string(f.Order()), Instances: c.Instances, Groups: make(map[folding.GroupKind][][]int, len(groupKinds))}
+	for _, k := range groupKinds {
+		groups, err := f.Groups(k)
+		if err != nil {
+			return err
+		}
+		out.Groups[k] = groups
+	}
+	return writeJSON(s.out, out)
+}
+
+// picture shows, for the first nodes, which ranks belong together, and for each family where its groups lie.
+func (c *ranksCmd) picture(s streams, f *folding.Folding) error {
+	p, err := topology.LookupPlatform(c.GPU)
+	if err != nil {
+		return err
+	}
+	if c.Domain > 0 {
+		if p, err = p.With(topology.Override{Figure: topology.FigureDomain, Value: float64(c.Domain)}); err != nil {
+			return err
+		}
+	}
+	d := f.Degrees()
+	domain, err := p.UsableDomain(d)
+	if err != nil {
+		return err
+	}
+	node := domain
+	if p.Node.Known {
+		node = p.Node.Int()
+	}
+	place, err := topology.Place(f, domain)
+	if err != nil {
+		return err
+	}
+	if c.Output == "table" {
+		fmt.Fprintf(s.out, "%s   order %s\n", d, f.Order())
+		fmt.Fprintf(s.out, "%s: %d ranks a node, %d ranks an NVLink domain, %d domains\n\n", p.ID, node, domain, place.Domains)
+		if err := drawRanks(s, f, node, domain); err != nil {
+			return err
+		}
+	}
+	t := report.Table{
+		Head: []string{"group", "size", "groups", "ranks of one group", "domains", "leaves NVLink"},
+		Text: []int{0, 3, 5},
+	}
+	for _, g := range place.Groups {
+		where := "stays inside"
+		switch {
+		case g.Span.Size == 1:
+			where = "no traffic"
+		case !g.Span.Local():
+			where = fmt.Sprintf("crosses: %.0f %% of all-to-all, %.0f %% of ring",
+				100*g.Span.Leaving(topology.AllToAll), 100*g.Span.Leaving(topology.Ring))
+		}
+		t.Add(string(g.Kind), fmt.Sprint(g.Span.Size), fmt.Sprint(g.Count), brief(g.Worst), domains(g.Span), where)
+	}
+	return t.Write(s.out, report.Format(c.Output))
+}
+
+func domains(sp topology.Span) string {
+	if sp.DomainsMin == sp.DomainsMax {
+		return fmt.Sprint(sp.DomainsMax)
+	}
+	return fmt.Sprintf("%d-%d", sp.DomainsMin, sp.DomainsMax)
+}
+
+// brief lists a few ranks of a group.
+func brief(ranks []int) string {
+	const most = 6
+	var b strings.Builder
+	for i, r := range ranks {
+		if i == most-1 && len(ranks) > most {
+			fmt.Fprintf(&b, " ... %d", ranks[len(ranks)-1])
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprint(&b, r)
+	}
+	return b.String()
+}
+
+// drawn are the families shown rank by rank.
+var drawn = []folding.GroupKind{folding.GroupTP, folding.GroupCP, folding.GroupDP, folding.GroupPP,
+	folding.GroupETP, folding.GroupEP, folding.GroupEDP}
+
+const (
+	drawnRanks   = 64 // at most so many ranks are drawn
+	drawnPerLine = 16
+	groupLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+="
+)
+
+// drawRanks draws one letter a rank and family: equal letters in a row share a group.
+func drawRanks(s streams, f *folding.Folding, node, domain int) error {
+	world := f.Degrees().World
+	shown := min(world, drawnRanks)
+	rows := make([][]byte, len(drawn))
+	for i, k := range drawn {
+		row, err := letters(f, k, shown)
+		if err != nil {
+			return err
+		}
+		rows[i] = row
+	}
+	cell := func(r int, text string) {
+		gap := " "
+		switch {
+		case r%drawnPerLine == 0:
+			gap = ""
+		case r%domain == 0:
+			gap = " || "
+		case r%node == 0:
+			gap = " | "
+		}
+		fmt.Fprintf(s.out, "%s%3s", gap, text)
+	}
+	for first := 0; first < shown; first += drawnPerLine {
+		last := min(first+drawnPerLine, shown)
+		fmt.Fprintf(s.out, "%-5s", "rank")
+		for r := first; r < last; r++ {
+			cell(r, fmt.Sprint(r))
+		}
+		fmt.Fprintln(s.out)
+		for i, k := range drawn {
+			if f.Size(k) == 1 {
+				continue
+			}
+			fmt.Fprintf(s.out, "%-5s", k)
+			for r := first; r < last; r++ {
+				cell(r, string(rows[i][r]))
+			}
+			fmt.Fprintln(s.out)
+		}
+		fmt.Fprintln(s.out)
+	}
+	fmt.Fprintf(s.out, "equal letters in a row share a group;  | next node  || next NVLink domain")
+	if shown < world {
+		fmt.Fprintf(s.out, ";  %d more ranks not drawn", world-shown)
+	}
+	fmt.Fprint(s.out, "\n\n")
+	return nil
+}
+
+// letters names the groups of a family by the order in which they appear among the first ranks.
+func letters(f *folding.Folding, k folding.GroupKind, shown int) ([]byte, error) {
+	groups, err := f.Groups(k)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]int, shown)
+	for g, ranks := range groups {
+		for _, r := range ranks {
+			if r < shown {
+				of[r] = g
+			}
+		}
+	}
+	names := make(map[int]byte, shown)
+	row := make([]byte, shown)
+	for r, g := range of {
+		if _, ok := names[g]; !ok {
+			names[g] = groupLetters[len(names)%len(groupLetters)]
+		}
+		row[r] = names[g]
+	}
+	return row, nil
+}

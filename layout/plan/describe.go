@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// pricer prices layouts of one request. It is not safe for concurrent use: each worker has its own.
+type pricer struct {
+	model    *arch.Model
+	platform *topology.Platform
+	memory   *memmodel.Estimator
+	time     *steptime.Estimator
+	budget   budget
+}
+
+// newPricer refuses, by name, models and platforms that cannot be priced.
+func newPricer(r *Request) (*pricer, error) {
+	sm, err := r.Platform.Need(topology.FigureSM)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := r.Platform.Need(topology.FigureMemory)
+	if err != nil {
+		return nil, err
+	}
+	run := memmodel.DefaultRun(int(sm))
+	run.Imbalance = r.Imbalance
+	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
+	mem, err := memmodel.New(r.Model, run)
+	if err != nil {
+		return nil, err
+	}
+	timing := steptime.DefaultRun()
+	timing.Imbalance = r.Imbalance
+	timing.GradBytes = r.gradientBytes()
+	est, err := steptime.New(r.Model, r.Platform, timing)
+	if err != nil {
+		return nil, err
+	}
+	headroom := -1.0
+	if r.HeadroomGiB != nil {
+		headroom = *r.HeadroomGiB
+	}
+	return &pricer{
+		model: r.Model, platform: r.Platform, memory: mem, time: est,
+		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB),
+	}, nil
+}
+
+// describe accounts for one layout in full.
+func (p *pricer) describe(l *layout.Layout) (Plan, error) {
+	stages, err := p.memory.Estimate(l)
+	if err != nil {
+		return Plan{}, err
+	}
+	now, tunedSide := p.time.Price(l, steptime.BringUp()), p.time.Tuned(l)
+	tuned := p.time.Price(l, tunedSide)
+	lo, hi := now.Band()
+	out := Plan{
+		Key: l.String(), Layout: *l, Sizes: sizesOf(p.model, l),
+		StepTimeMS: ms(now.Step), StepTimeBand: [2]float64{ms(lo), ms(hi)},
+		TunedTimeMS: ms(tuned.Step), TunedSoftware: softwareName(tunedSide),
+		TFLOPSPerGPU: now.TFLOPS, TokensPerGPU: now.Tokens, Wall: now.Wall().String(),
+		ExposedMS: ms(now.Exposed), Communication: p.traffic(l, &now),
+		Notes: now.Notes.Texts(),
+	}
+	if hotBytes(&now) > 0 {
+		hot := now.HotInNVLink()
+		out.NVLinkFraction = &hot
+	}
+	var worst memmodel.Stage
+	for i := range stages {
+		if stages[i].PeakAllocated > worst.PeakAllocated {
+			worst = stages[i]
+		}
+		out.Stages = append(out.Stages, stageOf(p.model, l, &stages[i]))
+	}
+	out.WorstStage = worst.PipelineRank
+	out.CheckStage = checkStage(out.Stages)
+	out.Grade = p.budget.grade(worst.PeakAllocated)
+	out.HeadroomGiB = float64(p.budget.capacity-worst.PeakAllocated) / float64(gib)
+	if p.model.MoE != nil {
+		out.MaxImbalance = p.maxImbalance(stages)
+	}
+	return out, nil
+}
+
+// maxImbalance is the load of the fullest expert rank over the mean, during one layer, at which the first stage
+// reaches the budget; null if a stage does not fit even balanced.
+func (p *pricer) maxImbalance(stages []memmodel.Stage) *float64 {
+	most := 0.0
+	for i := range stages {
+		s := &stages[i]
+		if s.ImbalanceSlope == 0 {
+			continue
+		}
+		room := p.budget.limit() - s.PeakAllocated
+		if room < 0 {
+			return nil
+		}
+		limit := p.memory.Run().Imbalance + float64(room)/float64(s.ImbalanceSlope)
+		if most == 0 || limit < most {
+			most = limit
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	return &most
+}
+
+// checkStage is the stage with the largest peak among those that a run under the fake process group can
+// impersonate: the first, the last, and any with MTP layers (layout-rules.md 4.3).
+func checkStage(stages []Stage) int {
+	best := 0
+	for i := range stages {
+		if i > 0 && i < len(stages)-1 && stages[i].MTPLayers == 0 {
+			continue
+		}
+		if stages[i].Memory.PeakAllocated > stages[best].Memory.PeakAllocated {
+			best = i
+		}
+	}
+	return best
+}
+
+func ms(seconds float64) float64 { return seconds * 1e3 }
+
+// softwareName names what a tuned run switches on.
+func softwareName(s steptime.Software) string {
+	name := s.Dispatcher.String()
+	if s.EPOverlap {
+		name += " + EP overlap"
+	}
+	if s.Graph != steptime.Eager {
+		name += " + " + s.Graph.String() + " graphs"
+	}
+	return name
+}
+
+func hotBytes(p *steptime.Price) (n int64) {
+	for _, a := range []steptime.Axis{steptime.TP, steptime.CP, steptime.EP, steptime.ETP} {
+		n += p.Communication[a].Bytes
+	}
+	return n
+}
+
+// axisGroups are the group families of the axes, as traffic lists them.
+var axisGroups = [steptime.NumAxes]folding.GroupKind{
+	steptime.TP: folding.GroupTP, steptime.CP: folding.GroupCP, steptime.EP: folding.GroupEP, steptime.ETP: folding.GroupETP,
+	steptime.PP: folding.GroupPP, steptime.DP: folding.GroupDPCP, steptime.EDP: folding.GroupEDP,
+}
+
+func (p *pricer) traffic(l *layout.Layout, price *steptime.Price) []Traffic {
+	domain, err := p.platform.UsableDomain(l.Degrees)
+	if err != nil {
+		return nil
+	}
+	spans, _ := topology.SpansOf(l.Degrees, l.RankOrder(), domain)
+	var out []Traffic
+	for a := range steptime.NumAxes {
+		span, _ := spans.Of(axisGroups[a])
+		c := price.Communication[a]
+		if span.Size <= 1 && c.Bytes == 0 {
+			continue
+		}
+		out = append(out, Traffic{Axis: a.String(), GroupSize: span.Size, Domains: span.DomainsMax,
+			Bytes: c.Bytes, BytesCrossing: c.Crossing, TimeMS: ms(c.Seconds), ExposedMS: ms(c.Exposed)})
+	}
+	return out
+}
+
+func sizesOf(m *arch.Model, l *layout.Layout) Sizes {
+	s := Sizes{TP: l.TP, CP: l.CP, DP: l.DP(), PP: l.PP, VPP: l.VPP, ETP: l.ETP, EP: l.EP, EDP: l.EDP(),
+		MicroBatchSize: l.MicroBatchSize, GlobalBatchSize: l.GlobalBatchSize, NumMicrobatches: l.NumMicrobatches(),
+		Recompute: l.Recompute.String()}
+	if l.Split != nil && !l.Split.IsEven(m) {
+		s.PipelineLayout = l.Split.String()
+	}
+	return s
+}
+
+func stageOf(m *arch.Model, l *layout.Layout, s *memmodel.Stage) Stage {
+	out := Stage{
+		PipelineRank: s.PipelineRank,
+		Layers:       make([][]int, l.VPP),
+		Parameters:   StageParams{s.Parameters.Dense, s.Parameters.Expert, s.Parameters.Total()},
+		Memory: Memory{
+			Weights: s.Weights, Gradients: s.Gradients, Optimizer: s.Optimizer, Workspace: s.Workspace,
+			Activations: s.Activations, Transient: s.Transient, DenseState: s.DenseState, ExpertState: s.ExpertState,
+			AllocatedAfterStep: s.AllocatedAfterStep, PeakAllocated: s.PeakAllocated,
+			PeakReserved: s.Device.Reserved, PeakDevice: s.Device.High, PeakDeviceLow: s.Device.Low,
+		},
+	}
+	for v := range l.VPP {
+		cell := l.Split.Cell(s.PipelineRank, v)
+		chunk := make([]int, cell.Decoders)
+		for i := range chunk {
+			chunk[i] = cell.First + i + 1
+		}
+		out.Layers[v] = chunk
+		out.Embedding = out.Embedding || cell.Embedding
+		out.OutputLayer = out.OutputLayer || cell.Loss
+		out.MTPLayers += cell.MTP
+	}
+	return out
+}

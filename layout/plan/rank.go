@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// ranked orders candidates and describes the first of them.
+//
+// The rule is that of ranking-findings.md 5.2: by estimated time; meshes within 5 % of the fastest cannot be told
+// apart and are ordered by what the field's practice prefers, simplest first (compareSimplicity). The time that ranks
+// is that of the tuned run, because that is the state in which the layout will be used; the bring-up time is
+// printed beside it.
+func (p *pricer) ranked(all []candidate, top int) ([]Plan, error) {
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.tuned, b.tuned), compareKeys(&a.layout, &b.layout))
+	})
+	band := 0
+	for band < len(all) && !steptime.Distinguishable(all[band].tuned, all[0].tuned) {
+		band++
+	}
+	slices.SortStableFunc(all[:band], func(a, b candidate) int { return p.compareSimplicity(&a, &b) })
+
+	plans := make([]Plan, 0, min(top, len(all)))
+	for i := range all[:min(top, len(all))] {
+		pl, err := p.describe(&all[i].layout)
+		if err != nil {
+			return nil, err
+		}
+		pl.Rank, pl.EqualToBest = i+1, i < band
+		plans = append(plans, pl)
+	}
+	return plans, nil
+}
+
+// sameMeshTime is how much slower than the fastest of a mesh a simpler layout of it may be. VPP and micro-batch
+// neighbours differ by less than the model's error (comm-model 5.3), so ties break towards less recompute and
+// fewer chunks.
+const sameMeshTime = 1.02
+
+// comfortable is the share of the limit above which a layout has little room for uneven routing.
+const comfortable = 0.97
+
+// simplestOf picks one of a mesh's layouts: nearly the fastest, not at the edge of memory, with the least recompute,
+// then the fewest chunks per rank, then the smallest micro-batch.
+func (p *pricer) simplestOf(all []candidate) candidate {
+	edge := int64(comfortable * float64(p.budget.limit()))
+	atEdge := func(c *candidate) int {
+		if c.peak > edge {
+			return 1
+		}
+		return 0
+	}
+	fastest := all[0].tuned
+	for i := range all {
+		fastest = min(fastest, all[i].tuned)
+	}
+	var best *candidate
+	for i := range all {
+		c := &all[i]
+		if c.tuned > fastest*sameMeshTime {
+			continue
+		}
+		if best == nil || cmp.Or(
+			cmp.Compare(atEdge(c), atEdge(best)),
+			cmp.Compare(recomputeWeight(c.layout.Recompute), recomputeWeight(best.layout.Recompute)),
+			cmp.Compare(c.layout.VPP, best.layout.VPP),
+			cmp.Compare(c.layout.MicroBatchSize, best.layout.MicroBatchSize)) < 0 {
+			best = c
+		}
+	}
+	return *best
+}
+
+// compareSimplicity orders layouts that the model cannot tell apart: less ETP, CP and TP; less recompute; token
+// dispatch inside the NVLink domain; larger EP*PP, which leaves more memory; smaller PP; time. That order was found
+// on tuned MoE layouts. Dense models follow the field's rule: the smallest model parallelism, so the largest DP.
+func (p *pricer) compareSimplicity(a, b *candidate) int {
+	x, y := &a.layout, &b.layout
+	if p.model.MoE == nil {
+		return cmp.Or(
+			cmp.Compare(x.TP*x.CP*x.PP, y.TP*y.CP*y.PP), cmp.Compare(x.CP, y.CP),
+			cmp.Compare(recomputeWeight(x.Recompute), recomputeWeight(y.Recompute)),
+			cmp.Compare(a.tuned, b.tuned), compareKeys(x, y),
+		)
+	}
+	return cmp.Or(
+		cmp.Compare(x.ETP, y.ETP), cmp.Compare(x.CP, y.CP), cmp.Compare(x.TP, y.TP),
+		cmp.Compare(recomputeWeight(x.Recompute), recomputeWeight(y.Recompute)),
+		cmp.Compare(p.leavesDomain(x), p.leavesDomain(y)),
+		-cmp.Compare(x.EP*x.PP, y.EP*y.PP), cmp.Compare(x.PP, y.PP),
+		cmp.Compare(a.tuned, b.tuned), compareKeys(x, y),
+	)
+}
+
+// recomputeWeight counts modules; the whole MoE layer counts 4 and full recompute 10 (ranking-findings.md 5.2).
+func recomputeWeight(r layout.Recompute) int {
+	if r.Granularity == layout.Full {
+		return 10
+	}
+	if r.Granularity == layout.NoRecompute {
+		return 0
+	}
+	n := bits.OnesCount16(uint16(r.Modules))
+	if r.Modules.Has(layout.MoE) {
+		n += 3
+	}
+	return n
+}
+
+// leavesDomain is 1 when token dispatch crosses NVLink domains.
+func (p *pricer) leavesDomain(l *layout.Layout) int {
+	domain, err := p.platform.UsableDomain(l.Degrees)
+	if err != nil {
+		return 1
+	}
+	spans, ok := topology.SpansOf(l.Degrees, l.RankOrder(), domain)
+	if !ok || !spans.ETPEP.Local() {
+		return 1
+	}
+	return 0
+}
+
+// compareKeys is the last resort: any fixed order.
+func compareKeys(a, b *layout.Layout) int {
+	return cmp.Or(cmp.Compare(a.TP, b.TP), cmp.Compare(a.CP, b.CP), cmp.Compare(a.PP, b.PP), cmp.Compare(a.ETP, b.ETP),
+		cmp.Compare(a.EP, b.EP), cmp.Compare(a.VPP, b.VPP), cmp.Compare(a.MicroBatchSize, b.MicroBatchSize))
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/topology"
+)
+
+// Defaults of DESIGN's contract; what a request leaves out is filled from here and listed as assumed.
+const (
+	DefaultSeqLength = 4096
+	DefaultTop       = 10
+)
+
+// Request is a question: this model on so many GPUs of this kind. Zero fields take the defaults.
+type Request struct {
+	Model    *arch.Model
+	Platform *topology.Platform
+	GPUs     int
+	// AssumedPlatform says that the caller chose the platform without being told; it is then listed as assumed.
+	AssumedPlatform bool
+
+	SeqLength       int
+	GlobalBatchSize int
+	Precision       layout.Precision
+	// Order is the rank order; "" is Megatron's default.
+	Order folding.Order
+	// Imbalance is the load of the fullest expert rank over the mean; 0 means balanced.
+	Imbalance float64
+
+	// Pins bound the degrees that the search may take; a zero Pins bounds nothing.
+	Pins layout.Pins
+	// Recompute, if not nil, is the only rung tried.
+	Recompute *layout.Recompute
+	// Wide searches CP down to shards of 2048 tokens, ETP to 8 and EP without a bound.
+	Wide bool
+
+	// HeadroomGiB is what must stay free between the allocated peak and the card; nil takes the platform's.
+	HeadroomGiB *float64
+	// ReserveGiB is memory that something else on the GPU takes.
+	ReserveGiB float64
+
+	// LowPrecisionMoments stores Adam's moments in bf16 (--use-precision-aware-optimizer), BF16Gradients reduces
+	// gradients in bf16 (--grad-reduce-in-bf16).
+	LowPrecisionMoments, BF16Gradients bool
+
+	// Top is how many plans to return.
+	Top int
+	// Workers bounds the goroutines that price; 0 means one per CPU. The result does not depend on it.
+	Workers int
+
+	// keep, if not nil, restricts the layouts that are priced.
+	keep func(*layout.Layout) bool
+	// assumedBatch says that the global batch is the default of the number of GPUs.
+	assumedBatch bool
+}
+
+// filled returns the request with every default in place, and those by name.
+func (r Request) filled() (Request, map[string]string) {
+	assumed := make(map[string]string)
+	assume := func(name, format string, args ...any) {
+		assumed[name] = fmt.Sprintf(format, args...)
+	}
+	if r.AssumedPlatform {
+		assume("gpu", "%s", r.Platform.ID)
+	}
+	if r.SeqLength == 0 {
+		r.SeqLength = DefaultSeqLength
+		assume("seq_length", "%d", r.SeqLength)
+	}
+	if r.GlobalBatchSize == 0 {
+		r.GlobalBatchSize = layout.DefaultGlobalBatch(r.SeqLength, r.GPUs)
+		r.assumedBatch = true
+		assume("global_batch_size", "%d", r.GlobalBatchSize)
+	}
+	if r.Imbalance == 0 {
+		r.Imbalance = 1
+		if r.Model.MoE != nil {
+			assume("imbalance", "1.0")
+		}
+	}
+	if r.HeadroomGiB == nil {
+		assume("headroom", "platform default")
+	}
+	if r.Top == 0 {
+		r.Top = DefaultTop
+	}
+	if !r.LowPrecisionMoments {
+		assume("optimizer", "adam, fp32 master and moments, distributed")
+	}
+	if !r.BF16Gradients {
+		assume("gradients", "fp32")
+	}
+	assume("megatron_version", "main")
+	assume("dispatcher", "alltoall")
+	return r, assumed
+}
+
+func (r *Request) momentBytes() int {
+	if r.LowPrecisionMoments {
+		return 2
+	}
+	return 4
+}
+
+func (r *Request) gradientBytes() int {
+	if r.BF16Gradients {
+		return 2
+	}
+	return 4
+}
+
+// masterBytes is the optimizer's copy of a parameter: the precision-aware optimizer keeps only the 16 bits that the
+// bf16 parameter lacks (memory-model.md 2.3).
+func (r *Request) masterBytes() int {
+	if r.LowPrecisionMoments && r.Precision == layout.BF16 {
+		return 2
+	}
+	return 4
+}

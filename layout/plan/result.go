@@ -1,0 +1,188 @@
+package plan
+
+import (
+	"github.com/moeplan/moeplan/layout"
+)
+
+// Result is the answer to a Request.
+type Result struct {
+	Request Echo `json:"request"`
+	// Assumed holds the values that the caller did not give, by name.
+	Assumed  map[string]string `json:"assumed"`
+	Searched Searched          `json:"searched"`
+	// Plans are the best plan of each pair of meshes that fits, best first.
+	Plans []Plan `json:"plans"`
+	// NearestMiss is set when nothing fits.
+	NearestMiss *Miss `json:"nearest_miss"`
+	// Folding compares with the best layout that does not fold; nil when the search did not look.
+	Folding *Unfolded `json:"without_folding"`
+	// Notes say what is outside the measured domain.
+	Notes []string `json:"notes"`
+}
+
+// Assumes reports whether a value was filled in rather than given.
+func (r *Result) Assumes(name string) bool {
+	_, ok := r.Assumed[name]
+	return ok
+}
+
+// Echo repeats the question, with every default filled in.
+type Echo struct {
+	Model            string  `json:"model"`
+	ParametersTotal  int64   `json:"parameters_total"`
+	ParametersActive int64   `json:"parameters_active"`
+	Platform         string  `json:"platform"`
+	GPUs             int     `json:"gpus"`
+	SeqLength        int     `json:"seq_length"`
+	GlobalBatchSize  int     `json:"global_batch_size"`
+	Precision        string  `json:"precision"`
+	Gradients        string  `json:"main_grads_dtype"`
+	Moments          string  `json:"exp_avg_dtype"`
+	Imbalance        float64 `json:"imbalance"`
+	MemoryGiB        float64 `json:"memory_gib"`   // what the driver offers
+	HeadroomGiB      float64 `json:"headroom_gib"` // what must stay free above the allocated peak
+	ReserveGiB       float64 `json:"reserve_gib"`
+	NVLinkDomain     int     `json:"nvlink_domain"`
+	GPUsPerNode      int     `json:"gpus_per_node"`
+	// RunFlags are the command-line flags that repeat what the layout's text does not say.
+	RunFlags string `json:"-"`
+}
+
+// Searched says what was looked at and what cut the rest.
+type Searched struct {
+	Meshes         int            `json:"meshes"`  // pairs of meshes with at least one legal layout
+	Layouts        int            `json:"layouts"` // combinations counted, cut ones included
+	Legal          int            `json:"legal"`
+	Fit            int            `json:"fit"`
+	FitMeshes      int            `json:"fit_meshes"`
+	RejectedByRule map[string]int `json:"rejected_by_rule"`
+	NotSearched    []string       `json:"not_searched"`
+	Seconds        float64        `json:"seconds"`
+}
+
+// Plan is a layout with its price.
+type Plan struct {
+	Rank int `json:"rank"`
+	// EqualToBest says that the model cannot tell this plan's time from the best one's.
+	EqualToBest bool          `json:"equal_to_best"`
+	Key         string        `json:"key"`
+	Layout      layout.Layout `json:"-"`
+	Sizes       Sizes         `json:"layout"`
+	Stages      []Stage       `json:"stages"`
+	Grade       Grade         `json:"grade"`
+	// HeadroomGiB is what the card keeps free above the allocated peak of the worst stage.
+	HeadroomGiB float64 `json:"headroom_gib"`
+	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
+	MaxImbalance *float64 `json:"max_imbalance"`
+
+	StepTimeMS     float64    `json:"step_time_ms"` // bring-up: alltoall, eager, no overlap
+	StepTimeBand   [2]float64 `json:"step_time_band"`
+	TunedTimeMS    float64    `json:"tuned_step_time_ms"`
+	TunedSoftware  string     `json:"tuned_software"`
+	TFLOPSPerGPU   float64    `json:"tflops_per_gpu"`
+	TokensPerGPU   float64    `json:"tokens_per_second_per_gpu"`
+	NVLinkFraction *float64   `json:"nvlink_fraction"` // share of TP, CP and EP bytes inside the domain; null when there are none
+	ExposedMS      float64    `json:"exposed_communication_ms"`
+	Communication  []Traffic  `json:"communication"`
+	Wall           string     `json:"wall"`
+	// PublishedTwin is the nearest published layout; null until the recipes are embedded.
+	PublishedTwin *struct{} `json:"published_twin"`
+	WorstStage    int       `json:"worst_pipeline_rank"` // whose peak is largest
+	CheckStage    int       `json:"check_pipeline_rank"` // likewise, of those that a fake process group can impersonate
+	Notes         []string  `json:"notes"`
+	Why           []string  `json:"why"`
+}
+
+// Sizes are a plan's degrees and batch under Megatron's names.
+type Sizes struct {
+	TP              int    `json:"tensor_model_parallel_size"`
+	CP              int    `json:"context_parallel_size"`
+	DP              int    `json:"data_parallel_size"`
+	PP              int    `json:"pipeline_model_parallel_size"`
+	VPP             int    `json:"virtual_pipeline_model_parallel_size"`
+	ETP             int    `json:"expert_tensor_parallel_size"`
+	EP              int    `json:"expert_model_parallel_size"`
+	EDP             int    `json:"expert_data_parallel_size"`
+	MicroBatchSize  int    `json:"micro_batch_size"`
+	GlobalBatchSize int    `json:"global_batch_size"`
+	NumMicrobatches int    `json:"num_microbatches"`
+	Recompute       string `json:"recompute"`
+	PipelineLayout  string `json:"pipeline_model_parallel_layout"` // "" when Megatron's even split is the same
+}
+
+// Stage is one pipeline rank of a plan.
+type Stage struct {
+	PipelineRank int         `json:"pipeline_rank"`
+	Layers       [][]int     `json:"layers"` // 1-based decoder layers per chunk
+	Embedding    bool        `json:"embedding"`
+	OutputLayer  bool        `json:"output_layer"`
+	MTPLayers    int         `json:"mtp_layers"`
+	Parameters   StageParams `json:"parameters"`
+	Memory       Memory      `json:"memory"`
+}
+
+// StageParams counts the elements on one rank.
+type StageParams struct {
+	Dense  int64 `json:"dense"`
+	Expert int64 `json:"expert"`
+	Total  int64 `json:"total"`
+}
+
+// Memory is a stage's bytes at its peak.
+type Memory struct {
+	Weights            int64 `json:"weights"`
+	Gradients          int64 `json:"gradients"`
+	Optimizer          int64 `json:"optimizer"`
+	Workspace          int64 `json:"workspace"`
+	Activations        int64 `json:"activations"`
+	Transient          int64 `json:"transient"`
+	DenseState         int64 `json:"dense_state"`
+	ExpertState        int64 `json:"expert_state"`
+	AllocatedAfterStep int64 `json:"allocated_after_step"`
+	PeakAllocated      int64 `json:"peak_allocated"`
+	PeakReserved       int64 `json:"peak_reserved"`
+	PeakDevice         int64 `json:"peak_device"`
+	PeakDeviceLow      int64 `json:"peak_device_low"`
+}
+
+// Traffic is what one axis sends in a step, per rank.
+type Traffic struct {
+	Axis          string  `json:"axis"`
+	GroupSize     int     `json:"group_size"`
+	Domains       int     `json:"domains"` // NVLink domains that the worst group spans
+	Bytes         int64   `json:"bytes"`
+	BytesCrossing int64   `json:"bytes_leaving_domain"`
+	TimeMS        float64 `json:"time_ms"`
+	ExposedMS     float64 `json:"exposed_ms"`
+}
+
+// Miss is the legal layout that comes nearest to fitting.
+type Miss struct {
+	Key            string `json:"key"`
+	Stage          int    `json:"pipeline_rank"`
+	Component      string `json:"component"` // the largest part of that stage
+	ComponentBytes int64  `json:"component_bytes"`
+	OverBytes      int64  `json:"over_bytes"`
+	PeakBytes      int64  `json:"peak_allocated"`
+	LimitBytes     int64  `json:"limit"`
+	// Remedies are changes that would make it fit, cheapest first.
+	Remedies []Remedy `json:"remedies"`
+	// SmallestGPUs is the fewest GPUs, in whole nodes, on which something fits; 0 when none was found.
+	SmallestGPUs int    `json:"smallest_gpus"`
+	SmallestKey  string `json:"smallest_key"`
+}
+
+// Remedy is one change to the question and the layout that then fits.
+type Remedy struct {
+	Change string `json:"change"`
+	Cost   string `json:"cost"`
+	Key    string `json:"key"`
+}
+
+// Unfolded is the best layout whose experts are parallel within data parallelism only.
+type Unfolded struct {
+	Key        string  `json:"key"`
+	StepTimeMS float64 `json:"step_time_ms"`
+	// SlowerBy is its time over the best plan's, less one; null if none fits.
+	SlowerBy *float64 `json:"slower_by"`
+}

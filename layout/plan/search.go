@@ -1,0 +1,269 @@
+package plan
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
+	"golang.org/x/sync/errgroup"
+)
+
+// candidate is one layout that fits, with the two prices that rank it.
+type candidate struct {
+	layout     layout.Layout
+	peak       int64
+	now, tuned float64 // s
+}
+
+// mesh is what two layouts share that differ only in pipeline interleaving, micro-batch and recompute.
+type mesh struct{ tp, cp, pp, etp, ep int }
+
+func meshOf(l *layout.Layout) mesh { return mesh{l.TP, l.CP, l.PP, l.ETP, l.EP} }
+
+// base is a mesh with everything but recompute chosen: what a ladder of rungs belongs to.
+type base struct {
+	mesh
+	vpp, mbs int
+}
+
+// finding is what one worker found in its part of the space.
+type finding struct {
+	counts layout.Counts
+	best   []candidate // one of each mesh that fits: simplestOf
+	fit    int64
+	// miss is the layout that exceeds the limit by least.
+	miss     layout.Layout
+	missPeak int64
+}
+
+// Search answers a request.
+//
+// Errors: *arch errors of the model, *topology.UnknownFigureError, *memmodel.UnsupportedError and
+// *steptime.UnsupportedError for what cannot be priced, *layout.SizeError, *layout.NoLayoutError when nothing is
+// legal, and the context's. Nothing fitting is no error: the result then has no plans, and a NearestMiss.
+func Search(ctx context.Context, r Request) (*Result, error) {
+	start := time.Now()
+	r, assumed := r.filled()
+	p, err := newPricer(&r)
+	if err != nil {
+		return nil, err
+	}
+	space, err := r.space()
+	if err != nil {
+		return nil, err
+	}
+	found, err := sweep(ctx, &r, space)
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Assumed: assumed, Request: r.echo(p)}
+	out.Searched = found.searched(space)
+	if found.legal() == 0 {
+		return nil, found.noLayout(r.Model, space)
+	}
+	out.Plans, err = p.ranked(found.best(), r.Top)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Plans) == 0 {
+		if out.NearestMiss, err = p.nearestMiss(ctx, &r, found); err != nil {
+			return nil, err
+		}
+	} else {
+		if out.Folding, err = unfolded(ctx, &r, &out.Plans[0]); err != nil {
+			return nil, err
+		}
+		p.explain(&r, out)
+	}
+	out.Notes = p.notes(&r, out)
+	out.Searched.Seconds = time.Since(start).Seconds()
+	return out, nil
+}
+
+// findings are those of all parts, in the order of the parts.
+type findings []*finding
+
+// sweep prices a space, one part per candidate of PP so that no two workers share a split. The result depends on
+// the space alone, never on the number of workers.
+func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, error) {
+	parts := make(findings, len(space.PP))
+	workers := r.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i := range space.PP {
+		part := *space
+		part.PP = space.PP[i : i+1]
+		g.Go(func() error {
+			p, err := newPricer(r)
+			if err != nil {
+				return err
+			}
+			parts[i], err = p.sweepPart(ctx, &part, r.keep)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return parts, nil
+}
+
+// checkEvery is how many layouts a worker prices between looks at the context.
+const checkEvery = 4096
+
+// sweepPart prices one part of a space. Of each ladder of recompute rungs the first that fits is timed: the rungs
+// come cheapest first. keep, if not nil, restricts the layouts.
+func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*layout.Layout) bool) (*finding, error) {
+	f := &finding{missPeak: -1}
+	limit := p.budget.limit()
+	var (
+		current base // whose ladder is being climbed
+		fits    bool
+		at      mesh
+		rungs   []candidate // of the mesh: the first rung that fits of each ladder
+		seen    int
+	)
+	flush := func() {
+		if len(rungs) > 0 {
+			f.best = append(f.best, p.simplestOf(rungs))
+		}
+		rungs = rungs[:0]
+	}
+	for l := range layout.Enumerate(p.model, space, &f.counts) {
+		if seen++; seen%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if keep != nil && !keep(&l) {
+			continue
+		}
+		if m := meshOf(&l); m != at {
+			flush()
+			at = m
+		}
+		if b := (base{at, l.VPP, l.MicroBatchSize}); b != current {
+			current, fits = b, false
+		}
+		peak, _ := p.memory.Peak(&l)
+		if peak > limit {
+			if f.missPeak < 0 || peak < f.missPeak {
+				f.miss, f.missPeak = l, peak
+			}
+			continue
+		}
+		f.fit++
+		if fits {
+			continue
+		}
+		fits = true
+		if c, ok := p.timed(&l, peak); ok {
+			rungs = append(rungs, c)
+		}
+	}
+	flush()
+	return f, ctx.Err()
+}
+
+// timed prices a layout's step under both software sides; false where no time exists.
+func (p *pricer) timed(l *layout.Layout, peak int64) (candidate, bool) {
+	now := p.time.Price(l, steptime.BringUp())
+	if !now.Known {
+		return candidate{}, false
+	}
+	tuned := p.time.Price(l, p.time.Tuned(l))
+	return candidate{*l, peak, now.Step, tuned.Step}, true
+}
+
+func (fs findings) legal() (n int64) {
+	for _, f := range fs {
+		n += f.counts.Legal
+	}
+	return n
+}
+
+func (fs findings) best() (all []candidate) {
+	for _, f := range fs {
+		all = append(all, f.best...)
+	}
+	return all
+}
+
+// searched adds the parts' counts up.
+func (fs findings) searched(space *layout.Space) Searched {
+	s := Searched{RejectedByRule: map[string]int{}, NotSearched: []string{
+		"offload", "FSDP", "uneven expert placement"}}
+	for _, f := range fs {
+		s.Meshes += int(f.counts.Meshes)
+		s.Layouts += int(f.counts.Layouts)
+		s.Legal += int(f.counts.Legal)
+		s.Fit += int(f.fit)
+		s.FitMeshes += len(f.best)
+		for _, c := range f.counts.Illegal() {
+			s.RejectedByRule[string(c.Rule)] += int(c.Count)
+		}
+	}
+	if !space.Wide {
+		s.NotSearched = append(s.NotSearched, "ETP > 1 and longer CP (--wide)")
+	}
+	return s
+}
+
+// noLayout says why nothing is legal, by one pass over the whole space.
+func (fs findings) noLayout(m *arch.Model, space *layout.Space) error {
+	var counts layout.Counts
+	for range layout.Enumerate(m, space, &counts) {
+		break
+	}
+	return counts.Err(m, space)
+}
+
+// space is the request's search space.
+func (r *Request) space() (*layout.Space, error) {
+	node := 8
+	if r.Platform.Domain.Known {
+		node = r.Platform.Domain.Int()
+	}
+	pins := r.Pins
+	if r.Recompute != nil {
+		pins.Recompute = []layout.Recompute{*r.Recompute}
+	}
+	run := layout.Run{SeqLength: r.SeqLength, GlobalBatchSize: r.GlobalBatchSize, Precision: r.Precision, Order: r.Order}
+	if r.Wide {
+		return layout.WideSpace(r.Model, r.GPUs, node, run, pins)
+	}
+	return layout.DefaultSpace(r.Model, r.GPUs, node, run, pins)
+}
+
+// echo repeats the question with its defaults.
+func (r *Request) echo(p *pricer) Echo {
+	total, active := r.Model.Parameters()
+	e := Echo{
+		Model: r.Model.ID, ParametersTotal: total, ParametersActive: active, Platform: r.Platform.ID, GPUs: r.GPUs,
+		SeqLength: r.SeqLength, GlobalBatchSize: r.GlobalBatchSize, Precision: r.Precision.String(),
+		Gradients: "fp32", Moments: "fp32", Imbalance: r.Imbalance,
+		MemoryGiB:   r.Platform.MemoryGiB.Value,
+		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
+		GPUsPerNode: 8,
+	}
+	if r.BF16Gradients {
+		e.Gradients = "bf16"
+		e.RunFlags += " --grads bf16"
+	}
+	if r.LowPrecisionMoments {
+		e.Moments = "bf16"
+		e.RunFlags += " --moments bf16"
+	}
+	if n, err := r.Platform.Need(topology.FigureNode); err == nil {
+		e.GPUsPerNode = int(n)
+	}
+	if n, err := r.Platform.Need(topology.FigureDomain); err == nil {
+		e.NVLinkDomain = int(n)
+	}
+	return e
+}

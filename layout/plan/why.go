@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// explain fills the first plan's Why with statements that a person can check.
+func (p *pricer) explain(r *Request, out *Result) {
+	best := &out.Plans[0]
+	why := []string{p.whyRecompute(r, &best.Layout)}
+	why = append(why, whyPlacement(best)...)
+	if f := out.Folding; f != nil {
+		if f.SlowerBy == nil {
+			why = append(why, "without folding (experts parallel within DP, one TP for all) nothing fits")
+		} else {
+			why = append(why, fmt.Sprintf("without folding (EP within DP, ETP = TP) the best takes %s: %s", slower(*f.SlowerBy), f.Key))
+		}
+	}
+	why = append(why, "expected wall: "+best.Wall)
+	best.Why = why
+}
+
+// whyRecompute names the rung taken, and by how much the one before fails.
+func (p *pricer) whyRecompute(r *Request, l *layout.Layout) string {
+	taken := l.Recompute.String()
+	if r.Recompute != nil {
+		return "recompute " + taken + " was given"
+	}
+	ladder := layout.RecomputeLadder(p.model)
+	for i, rung := range ladder {
+		if rung != l.Recompute {
+			continue
+		}
+		if i == 0 {
+			return "fits without recompute"
+		}
+		before := *l
+		before.Recompute = ladder[i-1]
+		peak, stage := p.memory.Peak(&before)
+		return fmt.Sprintf("recompute %s is the first rung that fits; with %s alone stage %d is over by %.1f GiB",
+			taken, ladder[i-1], stage, float64(peak-p.budget.limit())/float64(gib))
+	}
+	return "recompute " + taken
+}
+
+// whyPlacement says where the hot traffic goes and what it costs.
+func whyPlacement(pl *Plan) []string {
+	var out []string
+	for _, t := range pl.Communication {
+		switch {
+		case t.GroupSize <= 1:
+		case t.Axis == steptime.EP.String(), t.Axis == steptime.TP.String(), t.Axis == steptime.CP.String():
+			if t.Domains <= 1 {
+				out = append(out, fmt.Sprintf("%s %d stays inside one NVLink domain; %s s a step exposed at bring-up",
+					strings.ToUpper(t.Axis), t.GroupSize, short(t.ExposedMS)))
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s %d spans %d domains: %.0f %% of its bytes leave NVLink, %s s a step exposed at bring-up",
+				strings.ToUpper(t.Axis), t.GroupSize, t.Domains, 100*float64(t.BytesCrossing)/float64(max(t.Bytes, 1)), short(t.ExposedMS)))
+		}
+	}
+	return out
+}
+
+// slower says how a time compares with the best plan's.
+func slower(by float64) string {
+	switch {
+	case by > 0.005:
+		return fmt.Sprintf("%.0f %% longer", 100*by)
+	case by < -0.005: // the plan shown is the simplest of those that cannot be told apart
+		return fmt.Sprintf("%.0f %% less, which is not distinguishable", -100*by)
+	}
+	return "as long"
+}
+
+func short(ms float64) string { return fmt.Sprintf("%.3g", ms/1e3) }
+
+// unfolded finds the best layout without Parallel Folding: experts share the attention's TP, and EP is taken from
+// data parallelism alone. It is nil for dense models.
+func unfolded(ctx context.Context, r *Request, best *Plan) (*Unfolded, error) {
+	if r.Model.MoE == nil {
+		return nil, nil
+	}
+	q := *r
+	q.Pins.ETP = layout.Exactly(1, 2, 4, 8)
+	q.keep = func(l *layout.Layout) bool { return l.ETP == l.TP && l.DP()%l.EP == 0 }
+	space, err := q.space()
+	if err != nil {
+		return nil, nil // the pins leave nothing without folding
+	}
+	found, err := sweep(ctx, &q, space)
+	if err != nil {
+		return nil, err
+	}
+	all := found.best()
+	if len(all) == 0 {
+		return &Unfolded{}, nil
+	}
+	fastest := all[0]
+	for _, c := range all[1:] {
+		if c.tuned < fastest.tuned {
+			fastest = c
+		}
+	}
+	slower := fastest.tuned*1e3/best.TunedTimeMS - 1
+	return &Unfolded{Key: fastest.layout.Degrees.String(), StepTimeMS: ms(fastest.tuned), SlowerBy: &slower}, nil
+}
+
+// notes say what is outside the measured domain.
+func (p *pricer) notes(r *Request, out *Result) []string {
+	var notes []string
+	if len(out.Plans) > 0 {
+		notes = append(notes, out.Plans[0].Notes...)
+	}
+	if !p.budget.supported {
+		notes = append(notes, "the headroom of "+r.Platform.ID+" rests on no tuned recipe")
+	}
+	return notes
+}
