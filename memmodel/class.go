@@ -111,7 +111,7 @@ func (c *class) equal(o *class) bool {
 func (c *class) elements(k *kindElements) Elements {
 	e := Elements{}.plus(k.dense, c.dense).plus(k.moe, c.moe).plus(k.mtp, c.mtp)
 	if c.embedding {
-		e = e.plus(k.embedding, 1)
+		e = e.plus(k.embedding, 1).plus(k.positions, 1)
 	}
 	if c.loss && !c.tiedHead {
 		e = e.plus(k.head, 1)

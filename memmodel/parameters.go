@@ -24,6 +24,7 @@ func (e Elements) plus(o Elements, times int64) Elements {
 type kindElements struct {
 	dense, moe, mtp        Elements // one decoder layer of each kind, one MTP depth
 	embedding, head, norm1 Elements // word embedding, output layer, one final norm
+	positions              Elements // learned positions, whole on every TP rank, with each embedding
 }
 
 // parameters counts elements by the table of memory-model.md 1.1 (TE layer spec).
@@ -34,8 +35,11 @@ func (s *shape) parameters() kindElements {
 
 	var k kindElements
 	k.norm1 = Elements{Dense: norm}
-	k.embedding = Elements{Dense: s.vocab * s.h}
-	k.head = k.embedding
+	k.head = Elements{Dense: s.vocab * s.h}
+	k.embedding = k.head
+	if m.LearnedPositions {
+		k.positions = Elements{Dense: int64(m.MaxPositionEmbeddings) * s.h}
+	}
 
 	f := int64(m.FFNHiddenSize) / s.tp
 	mlp := Elements{Dense: (s.gate()+1)*f*s.h + norm, linear: (s.gate() + 1) * f * s.h}
