@@ -29,8 +29,7 @@ func RecomputeLadder(m *arch.Model) []Recompute {
 		add(true, MoEAct)
 		add(true, LayerNorm)
 		add(shared, SharedExperts)
-	default:
-		add(true, LayerNorm)
+	default: // norms are fused into the linears that follow, so layernorm would drop nothing
 		add(t.dense, MLP)
 	}
 	if t.moe {

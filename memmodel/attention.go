@@ -87,7 +87,7 @@ func (s *shape) attentionKernel(t *tally, outputWidth, heads int64) {
 	if s.run.FlashAttention2 {
 		t.save("FlashAttention 2 output copy", w*s.t*outputWidth, layout.CoreAttn)
 	}
-	if s.l.CP > 1 && s.run.CPAllToAll {
+	if s.cpAllToAll {
 		t.save("attention output before the CP all-to-all", w*s.t*outputWidth, 0)
 	}
 }

@@ -151,7 +151,7 @@ func (e *Estimator) allocated(s *shape, c *class, kinds *kindElements, acts *act
 // stepCopies is what the optimizer's step leaves until the next zero_grad and the forward pass does not see
 // (memory-findings.md C12).
 func (s *shape) stepCopies(c *class, kinds *kindElements) int64 {
-	if s.run.GradientBytes >= 4 && s.l.Precision != layout.FP16 {
+	if s.run.PrecisionAware || s.run.GradientBytes >= 4 && s.l.Precision != layout.FP16 {
 		return 0
 	}
 	e := c.elements(kinds)

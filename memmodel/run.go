@@ -19,6 +19,9 @@ type Run struct {
 	// MasterBytes and MomentBytes are the optimizer's bytes per element: fp32 master copy (4) and each of Adam's
 	// two moments (4).
 	MasterBytes, MomentBytes int
+	// PrecisionAware is --use-precision-aware-optimizer: moments may be narrower than fp32, gradients are read in their
+	// own type, and of the fp32 master copy only the half that a bf16 parameter lacks is kept.
+	PrecisionAware bool
 	// DistributedOptimizer shards optimizer state over DP*CP (dense) and EDP (experts).
 	DistributedOptimizer bool
 
@@ -29,8 +32,8 @@ type Run struct {
 	// FlashAttention2 says that FlashAttention 2 runs instead of cuDNN's fused attention; it keeps a second
 	// copy of the attention output (memory-findings.md C5). TE prefers it before Hopper.
 	FlashAttention2 bool
-	// CPAllToAll says that context parallelism exchanges heads (--cp-comm-type a2a) instead of passing KV
-	// around a ring (p2p).
+	// CPAllToAll says that context parallelism exchanges heads (--cp-comm-type a2a) also for models that do not need it,
+	// instead of passing KV around a ring (p2p).
 	CPAllToAll bool
 	// CausalMask says that the data loader puts a b*s*s mask on the GPU (Megatron's default; off in every
 	// command that moeplan emits).

@@ -19,6 +19,8 @@ type shape struct {
 	ts      int64 // Ts: tokens of one sequence-parallel shard
 	vocab   int64 // padded vocabulary over TP
 
+	cpAllToAll bool // context parallelism exchanges heads
+
 	// Experts: hl is the width routed experts work on, local the experts on this rank, sent the token copies this
 	// rank sends (Ts*topk), rows the copies its experts work on (sent*etp, balanced), peakRows the same under
 	// the run's imbalance.
@@ -42,6 +44,7 @@ func newShape(m *arch.Model, run *Run, mtpMoE bool, l *layout.Layout) shape {
 	if l.SequenceParallel {
 		s.ts = s.t / s.tp
 	}
+	s.cpAllToAll = l.CP > 1 && (run.CPAllToAll || layout.CPCommType(m, l.TP, l.CP) == "a2a")
 	s.vocab = int64(m.PaddedVocab(l.TP)) / s.tp
 	if moe := m.MoE; moe != nil {
 		s.hl = s.h

@@ -81,6 +81,7 @@ func (s *shape) stagePeak(c *class, a *activations, steps []moment) peak {
 	if c.loss {
 		head = s.head(int64(s.m.MTPNumLayers))
 	}
+	inputs := s.batchInputs(c)
 	var p peak
 	for i := range steps {
 		at := &steps[i]
@@ -89,7 +90,7 @@ func (s *shape) stagePeak(c *class, a *activations, steps []moment) peak {
 			live += int64(n) * saved[v]
 		}
 		k := &c.chunks[at.chunk]
-		stale := s.staleTensors(c, at.backward)
+		stale := s.staleTensors(c, at.backward) + inputs
 		if at.backward {
 			s.backwardPeak(&p, k, a, live, stale, at)
 			if k.loss {
@@ -182,6 +183,19 @@ func (s *shape) chunkSaved(k *chunk, a *activations) int64 {
 	rest := k.layers - stored
 	moe := min(k.moe, rest)
 	return stored*a.input + moe*a.moe.kept() + (rest-moe)*a.dense.kept() + extra
+}
+
+// batchInputs are the batch's own tensors, on stages that read data: ids, labels, positions and loss mask, and the
+// attention mask if the loader makes one (memory-findings.md C8).
+func (s *shape) batchInputs(c *class) int64 {
+	if !c.embedding && !c.loss {
+		return 0
+	}
+	n := tokenInputBytes * s.t
+	if s.run.CausalMask {
+		n += int64(s.l.MicroBatchSize) * int64(s.l.SeqLength) * int64(s.l.SeqLength)
+	}
+	return n
 }
 
 // staleTensors are what the schedule's own variables still hold (memory-findings.md C3): on stages that receive

@@ -25,7 +25,7 @@ func (s *shape) stateOf(e Elements) state {
 	}
 	// Where main gradients are not fp32, the fp32 copy that the step makes stays until the next zero_grad
 	// (memory-findings.md C12).
-	if gradient < 4 {
+	if gradient < 4 && !r.PrecisionAware {
 		perShard += 4
 	}
 	denseOptimizer := perShard * ceilDiv(e.Dense, denseShards)

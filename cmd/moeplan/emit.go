@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
@@ -13,6 +17,7 @@ import (
 
 type emitCmd struct {
 	Layout   []string `arg:"" optional:"" name:"layout" help:"Layout in its text form, such as 'tp2 pp8 vpp4 ep32 recompute=moe_act'. Without one the best plan is taken."`
+	Plan     string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
 	For      string   `enum:"check" default:"check" help:"What the commands are for: check (one GPU, fake process group)."`
 	machine  `embed:""`
 	runFlags `embed:""`
@@ -20,6 +25,11 @@ type emitCmd struct {
 }
 
 func (c *emitCmd) Run(ctx context.Context, s streams) error {
+	if c.Plan != "" {
+		if err := c.fromPlan(); err != nil {
+			return err
+		}
+	}
 	r, err := c.request(&c.runFlags)
 	if err != nil {
 		return err
@@ -30,6 +40,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	}
 	command, err := megatron.CheckCommand(&l, r.Model, megatron.CheckOptions{
 		ComputeCapability: r.Platform.SM.Int() / 10,
+		BF16Gradients:     r.BF16Gradients, BF16Moments: r.LowPrecisionMoments,
 	})
 	if err != nil {
 		return err
@@ -74,5 +85,45 @@ func legal(m *arch.Model, l *layout.Layout) error {
 	if broken := layout.Check(m, l).Errors(); len(broken) > 0 {
 		return broken
 	}
+	return nil
+}
+
+// maxPlanFile bounds a plan file that is read back: thousands of plans.
+const maxPlanFile = 256 << 20
+
+// fromPlan takes the question and the layout from a plan file.
+func (c *emitCmd) fromPlan() error {
+	if c.Model != "" || c.GPUs != nil || len(c.Layout) > 0 {
+		return usage("--plan brings model, GPUs and layout: leave --model, --gpus and the layout out")
+	}
+	name, number := c.Plan, 1
+	if i := strings.LastIndexByte(c.Plan, '#'); i >= 0 {
+		n, err := strconv.Atoi(c.Plan[i+1:])
+		if err != nil || n < 1 {
+			return usage("--plan %s: after # stands the number of a plan", c.Plan)
+		}
+		name, number = c.Plan[:i], n
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPlanFile))
+	if err != nil {
+		return err
+	}
+	var result plan.Result
+	if err := json.Unmarshal(data, &result); err != nil {
+		return fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, err)
+	}
+	if number > len(result.Plans) {
+		return usage("%s holds %d plans, no plan %d", name, len(result.Plans), number)
+	}
+	q := &result.Request
+	c.Model, c.GPUs, c.GPU = q.Model, &q.GPUs, q.Platform
+	c.Seq, c.GlobalBatch, c.Precision = q.SeqLength, q.GlobalBatchSize, q.Precision
+	c.Grads, c.Moments = q.Gradients, q.Moments
+	c.Layout = []string{result.Plans[number-1].Key}
 	return nil
 }

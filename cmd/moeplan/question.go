@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/moeplan/moeplan/folding"
@@ -14,13 +15,17 @@ import (
 // defaultGPU is DESIGN's.
 const defaultGPU = "h100"
 
+// maxFigure bounds what a person may say of a machine.
+const maxFigure = 1e6
+
 // machine flags choose the model, the GPUs and what is known about them. Every command that prices a layout has them.
 type machine struct {
-	Model string `required:"" group:"question" help:"Model, by any obvious short form; moeplan models lists them."`
-	GPUs  int    `name:"gpus" required:"" group:"question" help:"Number of GPUs."`
+	Model string `group:"question" help:"Model (required), by any obvious short form; moeplan models lists them."`
+	GPUs  *int   `name:"gpus" group:"question" help:"Number of GPUs (required)."`
 	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100); moeplan platforms lists them."`
 
 	Domain     int     `group:"machine" help:"GPUs per NVLink domain, instead of the platform's."`
+	Node       int     `name:"gpus-per-node" group:"machine" help:"GPUs per node, instead of the platform's."`
 	MemoryGiB  float64 `name:"memory-gib" group:"machine" help:"Memory of a GPU in GiB as nvidia-smi shows it."`
 	NICGbit    float64 `name:"nic-gbit" group:"machine" help:"Network rate per GPU in Gbit/s."`
 	NVLinkGBps float64 `name:"nvlink-gbps" group:"machine" help:"NVLink rate per GPU and direction in GB/s."`
@@ -44,6 +49,9 @@ type runFlags struct {
 
 // resolve looks the model and the platform up.
 func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
+	if f.Model == "" {
+		return nil, nil, usage("no --model: try --model qwen3-235b; moeplan models lists them")
+	}
 	m, err := arch.Lookup(f.Model)
 	if err != nil {
 		return nil, nil, err
@@ -58,13 +66,14 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 		id    topology.FigureID
 		value float64
 	}{
-		{"--domain", topology.FigureDomain, float64(f.Domain)}, {"--memory-gib", topology.FigureMemory, f.MemoryGiB},
+		{"--domain", topology.FigureDomain, float64(f.Domain)}, {"--gpus-per-node", topology.FigureNode, float64(f.Node)},
+		{"--memory-gib", topology.FigureMemory, f.MemoryGiB},
 		{"--nic-gbit", topology.FigureNIC, f.NICGbit}, {"--nvlink-gbps", topology.FigureNVLink, f.NVLinkGBps},
 		{"--hbm-gbps", topology.FigureHBM, f.HBMGBps}, {"--bf16-tflops", topology.FigureBF16, f.BF16TFLOPS},
 		{"--sm", topology.FigureSM, f.SM},
 	} {
-		if o.value < 0 {
-			return nil, nil, usage("%s %g is negative", o.name, o.value)
+		if !(o.value >= 0 && o.value < maxFigure) {
+			return nil, nil, usage("%s %g cannot be meant: it lies between 0 and %g", o.name, o.value, maxFigure)
 		}
 		if o.value > 0 {
 			overrides = append(overrides, topology.Override{Figure: o.id, Value: o.value})
@@ -84,9 +93,16 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	if err != nil {
 		return plan.Request{}, err
 	}
-	r := plan.Request{Model: m, Platform: p, AssumedPlatform: f.GPU == "", GPUs: f.GPUs, ReserveGiB: run.ReserveGiB, HeadroomGiB: run.Headroom,
+	r := plan.Request{Model: m, Platform: p, AssumedPlatform: f.GPU == "", ReserveGiB: run.ReserveGiB, HeadroomGiB: run.Headroom,
 		LowPrecisionMoments: run.Moments == "bf16", BF16Gradients: run.Grads == "bf16"}
-	if err := positive("--gpus", f.GPUs, layout.MaxSize); err != nil {
+	if f.GPUs == nil {
+		return r, usage("no --gpus: how many GPUs are there?")
+	}
+	r.GPUs = *f.GPUs
+	if err := positive("--gpus", r.GPUs, layout.MaxSize); err != nil {
+		return r, err
+	}
+	if err := wholeNodes(r.GPUs, p); err != nil {
 		return r, err
 	}
 	for _, n := range []struct {
@@ -111,13 +127,52 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	switch {
 	case run.Imbalance != 0 && !(run.Imbalance >= 1 && run.Imbalance <= 1000):
 		return r, usage("--imbalance %g: balanced is 1, and more than 1000 cannot be meant", run.Imbalance)
-	case run.Headroom != nil && !(*run.Headroom >= 0 && *run.Headroom < 1e6):
-		return r, usage("--headroom %g GiB cannot be meant", *run.Headroom)
-	case !(run.ReserveGiB >= 0 && run.ReserveGiB < 1e6):
-		return r, usage("--reserve-gib %g GiB cannot be meant", run.ReserveGiB)
+	case run.Headroom != nil && !(*run.Headroom >= 0 && *run.Headroom < p.MemoryGiB.Value):
+		return r, usage("--headroom %g: it lies between 0 and the %g GiB of %s", *run.Headroom, p.MemoryGiB.Value, p.ID)
+	case !(run.ReserveGiB >= 0 && run.ReserveGiB < p.MemoryGiB.Value):
+		if run.ReserveGiB != 0 {
+			return r, usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", run.ReserveGiB, p.MemoryGiB.Value, p.ID)
+		}
 	}
 	r.Imbalance = run.Imbalance
 	return r, nil
+}
+
+// flagText writes the flags that ask the same question, as far as a layout's text does not say them.
+func (f *machine) flagText(run *runFlags) string {
+	var b strings.Builder
+	add := func(name string, value, unset any) {
+		if value != unset {
+			fmt.Fprintf(&b, " %s %v", name, value)
+		}
+	}
+	add("--domain", f.Domain, 0)
+	add("--gpus-per-node", f.Node, 0)
+	add("--memory-gib", f.MemoryGiB, 0.0)
+	add("--nic-gbit", f.NICGbit, 0.0)
+	add("--nvlink-gbps", f.NVLinkGBps, 0.0)
+	add("--hbm-gbps", f.HBMGBps, 0.0)
+	add("--bf16-tflops", f.BF16TFLOPS, 0.0)
+	add("--sm", f.SM, 0.0)
+	add("--moments", run.Moments, "fp32")
+	add("--grads", run.Grads, "fp32")
+	return b.String()
+}
+
+// wholeNodes refuses a number of GPUs that no launcher spreads evenly: neither whole nodes nor an even part of one.
+func wholeNodes(gpus int, p *topology.Platform) error {
+	node := p.Node.Int()
+	if !p.Node.Known || gpus%node == 0 || node%gpus == 0 {
+		return nil
+	}
+	if gpus < node {
+		near := layout.NearestDivisors(node, gpus)
+		return usage("--gpus %d: a node of %s has %d GPUs, and %d do not share it evenly: try %d or %d (or --gpus-per-node %d)",
+			gpus, p.ID, node, gpus, near[0], near[len(near)-1], gpus)
+	}
+	near := layout.NearestMultiples(node, gpus)
+	return usage("--gpus %d is not a whole number of %s nodes, which have %d GPUs: try %d or %d (or --gpus-per-node)",
+		gpus, p.ID, node, near[0], near[len(near)-1])
 }
 
 func positive(name string, n, most int) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/topology"
 )
 
@@ -49,13 +50,14 @@ func exitCode(err error) int {
 	var unknownFigure *topology.UnknownFigureError
 	var refusal *folding.Refusal
 	var violations layout.Violations
+	var precision *plan.PrecisionError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &c):
 		return c.code
 	case errors.As(err, &parse), errors.As(err, &unknownModel), errors.As(err, &ambiguous),
-		errors.As(err, &unknownPlatform), errors.As(err, &unknownFigure), errors.Is(err, layout.ErrSize):
+		errors.As(err, &unknownPlatform), errors.As(err, &precision), errors.As(err, &unknownFigure), errors.Is(err, layout.ErrSize):
 		return exitUsage
 	case errors.Is(err, layout.ErrNoLayout), errors.As(err, &refusal), errors.As(err, &violations):
 		return exitIllegal

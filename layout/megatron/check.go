@@ -23,6 +23,9 @@ type CheckOptions struct {
 	FullBatch bool
 	// DeviceMemory adds --log-device-memory-used: the memory line then also says what the whole card uses.
 	DeviceMemory bool
+	// BF16Gradients reduces and keeps main gradients in bf16; BF16Moments stores Adam's moments in bf16 with the
+	// precision-aware optimizer.
+	BF16Gradients, BF16Moments bool
 	// Python is the interpreter; "" means python.
 	Python string
 }
@@ -86,6 +89,7 @@ func CheckCommand(l *layout.Layout, m *arch.Model, o CheckOptions) (*Command, er
 	if err != nil {
 		return nil, err
 	}
+	args.optimizer(o)
 	args.fakeRun(m, o)
 
 	c := &Command{
@@ -111,6 +115,24 @@ func CheckCommand(l *layout.Layout, m *arch.Model, o CheckOptions) (*Command, er
 	}
 	c.Comments = comments(l, &run, m, c)
 	return c, nil
+}
+
+// optimizer sets the types of main gradients and moments where they are not fp32. The precision-aware optimizer reads
+// gradients in their own type and needs to be told (NVIDIA/Megatron-LM@d98e8a64dd megatron/training/arguments.py:1196-1210,
+// megatron/core/optimizer/optimizer_config.py:433-480).
+func (a *Args) optimizer(o CheckOptions) {
+	if o.BF16Gradients {
+		a.Set("--grad-reduce-in-bf16")
+	}
+	if !o.BF16Moments {
+		return
+	}
+	a.Set("--use-precision-aware-optimizer")
+	if o.BF16Gradients {
+		a.Set("--main-grads-dtype", "bf16")
+	}
+	a.Set("--exp-avg-dtype", "bf16")
+	a.Set("--exp-avg-sq-dtype", "bf16")
 }
 
 // fakeRun adds everything that makes a run start on one GPU without data, tokenizer or peers, and report its memory

@@ -31,7 +31,7 @@ func Training(l *layout.Layout, m *arch.Model) (Args, error) {
 		args.Set("--sequence-parallel")
 	}
 	if l.CP > 1 {
-		args.Set("--cp-comm-type", "p2p")
+		args.Set("--cp-comm-type", layout.CPCommType(m, l.TP, l.CP))
 	}
 	switch order := l.RankOrder(); order {
 	case folding.DefaultOrder:

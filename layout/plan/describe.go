@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
@@ -24,6 +26,9 @@ func newPricer(r *Request) (*pricer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := precisionRuns(r.Precision, r.Platform, int(sm)); err != nil {
+		return nil, err
+	}
 	memory, err := r.Platform.Need(topology.FigureMemory)
 	if err != nil {
 		return nil, err
@@ -31,6 +36,7 @@ func newPricer(r *Request) (*pricer, error) {
 	run := memmodel.DefaultRun(int(sm))
 	run.Imbalance = r.Imbalance
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
+	run.PrecisionAware = r.LowPrecisionMoments
 	mem, err := memmodel.New(r.Model, run)
 	if err != nil {
 		return nil, err
@@ -42,6 +48,9 @@ func newPricer(r *Request) (*pricer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := est.Need(r.GPUs); err != nil {
+		return nil, err
+	}
 	headroom := -1.0
 	if r.HeadroomGiB != nil {
 		headroom = *r.HeadroomGiB
@@ -50,6 +59,35 @@ func newPricer(r *Request) (*pricer, error) {
 		model: r.Model, platform: r.Platform, memory: mem, time: est,
 		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB),
 	}, nil
+}
+
+// PrecisionError is a precision that a GPU's tensor cores do not have.
+type PrecisionError struct {
+	Precision layout.Precision
+	Platform  string
+	Needs     int // the first compute capability times ten that has it
+}
+
+func (e *PrecisionError) Error() string {
+	return fmt.Sprintf("--precision %s needs compute capability %.1f, which %s lacks; try bf16", e.Precision, float64(e.Needs)/10, e.Platform)
+}
+
+// precisionRuns checks that the GPU has a format (NVIDIA/TransformerEngine@d0067d0da transformer_engine/pytorch/fp8.py,
+// check_fp8_support and its neighbours: FP8 from 8.9, block scaling from 9.0, MXFP8 and NVFP4 from 10.0).
+func precisionRuns(precision layout.Precision, p *topology.Platform, sm int) error {
+	needs := 0
+	switch precision {
+	case layout.FP8Tensorwise:
+		needs = 89
+	case layout.FP8Blockwise:
+		needs = 90
+	case layout.MXFP8, layout.NVFP4:
+		needs = 100
+	}
+	if sm < needs {
+		return &PrecisionError{precision, p.ID, needs}
+	}
+	return nil
 }
 
 // describe accounts for one layout in full.

@@ -111,24 +111,9 @@ func fitting(ctx context.Context, r *Request, leanest bool) (string, error) {
 			q.Recompute = &layout.FullRecompute
 		}
 	}
-	space, err := q.space()
-	if err != nil {
-		return "", nil // nothing to try there
-	}
-	found, err := sweep(ctx, &q, space)
-	if err != nil {
+	best, err := fastestOf(ctx, &q)
+	if err != nil || best == nil {
 		return "", err
-	}
-	var best *candidate
-	for _, f := range found {
-		for i := range f.best {
-			if best == nil || f.best[i].tuned < best.tuned {
-				best = &f.best[i]
-			}
-		}
-	}
-	if best == nil {
-		return "", nil
 	}
 	return best.layout.String(), nil
 }

@@ -46,16 +46,29 @@ const sameMeshTime = 1.02
 // comfortable is the share of the limit above which a layout has little room for uneven routing.
 const comfortable = 0.97
 
-// simplestOf picks one of a mesh's layouts: nearly the fastest, not at the edge of memory, with the least recompute,
-// then the fewest chunks per rank, then the smallest micro-batch.
+// edge is the allocated peak above which a layout is at the edge of memory.
+func (b budget) edge() int64 { return int64(comfortable * float64(b.limit())) }
+
+// ragged is 1 for a split whose chunks, the first and the last aside, differ in their number of layers.
+func ragged(s *layout.Split) int {
+	for i := 2; i < len(s.Cells)-1; i++ {
+		if s.Cells[i].Decoders != s.Cells[1].Decoders {
+			return 1
+		}
+	}
+	return 0
+}
+
+// simplestOf picks one of a mesh's layouts: nearly the fastest, not at the edge of memory, with the least recompute
+// (uneven chunks count as one module more), then the fewest chunks per rank, then the smallest micro-batch.
 func (p *pricer) simplestOf(all []candidate) candidate {
-	edge := int64(comfortable * float64(p.budget.limit()))
 	atEdge := func(c *candidate) int {
-		if c.peak > edge {
+		if c.peak > p.budget.edge() {
 			return 1
 		}
 		return 0
 	}
+	weight := func(c *candidate) int { return recomputeWeight(c.layout.Recompute) + ragged(c.layout.Split) }
 	fastest := all[0].tuned
 	for i := range all {
 		fastest = min(fastest, all[i].tuned)
@@ -68,7 +81,7 @@ func (p *pricer) simplestOf(all []candidate) candidate {
 		}
 		if best == nil || cmp.Or(
 			cmp.Compare(atEdge(c), atEdge(best)),
-			cmp.Compare(recomputeWeight(c.layout.Recompute), recomputeWeight(best.layout.Recompute)),
+			cmp.Compare(weight(c), weight(best)),
 			cmp.Compare(c.layout.VPP, best.layout.VPP),
 			cmp.Compare(c.layout.MicroBatchSize, best.layout.MicroBatchSize)) < 0 {
 			best = c

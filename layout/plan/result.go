@@ -16,6 +16,8 @@ type Result struct {
 	NearestMiss *Miss `json:"nearest_miss"`
 	// Folding compares with the best layout that does not fold; nil when the search did not look.
 	Folding *Unfolded `json:"without_folding"`
+	// BF16Gradients says what reducing gradients in bf16 would buy; "" if nothing worth saying.
+	BF16Gradients string `json:"with_bf16_gradients"`
 	// Notes say what is outside the measured domain.
 	Notes []string `json:"notes"`
 }
@@ -44,8 +46,6 @@ type Echo struct {
 	ReserveGiB       float64 `json:"reserve_gib"`
 	NVLinkDomain     int     `json:"nvlink_domain"`
 	GPUsPerNode      int     `json:"gpus_per_node"`
-	// RunFlags are the command-line flags that repeat what the layout's text does not say.
-	RunFlags string `json:"-"`
 }
 
 // Searched says what was looked at and what cut the rest.

@@ -77,6 +77,9 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 		if out.Folding, err = unfolded(ctx, &r, &out.Plans[0]); err != nil {
 			return nil, err
 		}
+		if out.BF16Gradients, err = withBF16Gradients(ctx, &r, &out.Plans[0]); err != nil {
+			return nil, err
+		}
 		p.explain(&r, out)
 	}
 	out.Notes = p.notes(&r, out)
@@ -118,16 +121,16 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 // checkEvery is how many layouts a worker prices between looks at the context.
 const checkEvery = 4096
 
-// sweepPart prices one part of a space. Of each ladder of recompute rungs the first that fits is timed: the rungs
-// come cheapest first. keep, if not nil, restricts the layouts.
+// sweepPart prices one part of a space. Of each ladder of recompute rungs, cheapest first, those are timed up to the
+// first that fits with room to spare. keep, if not nil, restricts the layouts.
 func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*layout.Layout) bool) (*finding, error) {
 	f := &finding{missPeak: -1}
-	limit := p.budget.limit()
+	limit, edge := p.budget.limit(), p.budget.edge()
 	var (
 		current base // whose ladder is being climbed
 		fits    bool
 		at      mesh
-		rungs   []candidate // of the mesh: the first rung that fits of each ladder
+		rungs   []candidate // of the mesh: those that fit, up to the first of each ladder with room to spare
 		seen    int
 	)
 	flush := func() {
@@ -161,7 +164,7 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 		if fits {
 			continue
 		}
-		fits = true
+		fits = peak <= edge // at the edge of memory the next rung is a choice too
 		if c, ok := p.timed(&l, peak); ok {
 			rungs = append(rungs, c)
 		}
@@ -253,11 +256,9 @@ func (r *Request) echo(p *pricer) Echo {
 	}
 	if r.BF16Gradients {
 		e.Gradients = "bf16"
-		e.RunFlags += " --grads bf16"
 	}
 	if r.LowPrecisionMoments {
 		e.Moments = "bf16"
-		e.RunFlags += " --moments bf16"
 	}
 	if n, err := r.Platform.Need(topology.FigureNode); err == nil {
 		e.GPUsPerNode = int(n)

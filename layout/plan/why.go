@@ -21,8 +21,54 @@ func (p *pricer) explain(r *Request, out *Result) {
 			why = append(why, fmt.Sprintf("without folding (EP within DP, ETP = TP) the best takes %s: %s", slower(*f.SlowerBy), f.Key))
 		}
 	}
+	if out.BF16Gradients != "" {
+		why = append(why, out.BF16Gradients)
+	}
 	why = append(why, "expected wall: "+best.Wall)
 	best.Why = why
+}
+
+// worthSaying is the gain below which the answer to another question is not mentioned.
+const worthSaying = 0.02
+
+// withBF16Gradients answers the same question with gradients reduced in bf16, as NVIDIA's tuned recipes do
+// (recipes.md), and says what that would buy; "" if nothing worth saying.
+func withBF16Gradients(ctx context.Context, r *Request, best *Plan) (string, error) {
+	if r.BF16Gradients {
+		return "", nil
+	}
+	q := *r
+	q.BF16Gradients = true
+	fastest, err := fastestOf(ctx, &q)
+	if err != nil || fastest == nil {
+		return "", err
+	}
+	gain := 1 - ms(fastest.tuned)/best.TunedTimeMS
+	if gain < worthSaying {
+		return "", nil
+	}
+	return fmt.Sprintf("with --grads bf16, as tuned recipes reduce them, %.0f %% less: %s", 100*gain, fastest.layout.Degrees), nil
+}
+
+// fastestOf sweeps a question and returns its fastest layout that fits, or nil.
+func fastestOf(ctx context.Context, r *Request) (*candidate, error) {
+	space, err := r.space()
+	if err != nil {
+		return nil, nil // the pins leave nothing to try
+	}
+	found, err := sweep(ctx, r, space)
+	if err != nil {
+		return nil, err
+	}
+	var fastest *candidate
+	for _, f := range found {
+		for i := range f.best {
+			if fastest == nil || f.best[i].tuned < fastest.tuned {
+				fastest = &f.best[i]
+			}
+		}
+	}
+	return fastest, nil
 }
 
 // whyRecompute names the rung taken, and by how much the one before fails.
@@ -42,8 +88,13 @@ func (p *pricer) whyRecompute(r *Request, l *layout.Layout) string {
 		before := *l
 		before.Recompute = ladder[i-1]
 		peak, stage := p.memory.Peak(&before)
+		over := float64(peak-p.budget.limit()) / float64(gib)
+		if over <= 0 {
+			return fmt.Sprintf("recompute %s leaves room; with %s alone stage %d comes within %.1f GiB of the limit",
+				taken, ladder[i-1], stage, -over)
+		}
 		return fmt.Sprintf("recompute %s is the first rung that fits; with %s alone stage %d is over by %.1f GiB",
-			taken, ladder[i-1], stage, float64(peak-p.budget.limit())/float64(gib))
+			taken, ladder[i-1], stage, over)
 	}
 	return "recompute " + taken
 }
@@ -89,23 +140,12 @@ func unfolded(ctx context.Context, r *Request, best *Plan) (*Unfolded, error) {
 	q := *r
 	q.Pins.ETP = layout.Exactly(1, 2, 4, 8)
 	q.keep = func(l *layout.Layout) bool { return l.ETP == l.TP && l.DP()%l.EP == 0 }
-	space, err := q.space()
-	if err != nil {
-		return nil, nil // the pins leave nothing without folding
-	}
-	found, err := sweep(ctx, &q, space)
+	fastest, err := fastestOf(ctx, &q)
 	if err != nil {
 		return nil, err
 	}
-	all := found.best()
-	if len(all) == 0 {
+	if fastest == nil {
 		return &Unfolded{}, nil
-	}
-	fastest := all[0]
-	for _, c := range all[1:] {
-		if c.tuned < fastest.tuned {
-			fastest = c
-		}
 	}
 	slower := fastest.tuned*1e3/best.TunedTimeMS - 1
 	return &Unfolded{Key: fastest.layout.Degrees.String(), StepTimeMS: ms(fastest.tuned), SlowerBy: &slower}, nil

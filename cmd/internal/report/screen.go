@@ -14,8 +14,9 @@ import (
 
 const gib = float64(1 << 30)
 
-// Screen writes the main screen: the answer, at most 100 columns wide.
-func Screen(w io.Writer, m *arch.Model, r *plan.Result) {
+// Screen writes the main screen: the answer, at most 100 columns wide. flags are those that repeat the question in
+// the command which checks the answer, as far as the layout's text does not say it.
+func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string) {
 	p := printer{w: w}
 	p.question(m, r)
 	if len(r.Plans) == 0 {
@@ -28,7 +29,7 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result) {
 	p.why(&r.Plans[0])
 	p.memory(r)
 	p.searched(r)
-	p.check(m, r)
+	p.check(m, r, flags)
 }
 
 // printer writes sections whose first line carries a label.
@@ -36,10 +37,33 @@ type printer struct{ w io.Writer }
 
 const labelWidth = 12
 
-// section prints lines under a label, wrapping none.
+// width is that of the screen; only layouts and commands, which are to be copied, may pass it.
+const width = 100
+
+// section prints lines under a label as they are.
 func (p printer) section(label string, lines ...string) {
 	for _, l := range lines {
-		fmt.Fprintf(p.w, "%-*s%s\n", labelWidth, label, l)
+		fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%-*s%s", labelWidth, label, l), " "))
+		label = ""
+	}
+}
+
+// prose prints sentences under a label, each broken between words where it would pass the width.
+func (p printer) prose(label string, sentences ...string) {
+	for _, s := range sentences {
+		line := ""
+		for word := range strings.FieldsSeq(s) {
+			switch {
+			case line == "":
+				line = word
+			case labelWidth+len(line)+1+len(word) > width:
+				p.section(label, line)
+				label, line = "", "  "+word
+			default:
+				line += " " + word
+			}
+		}
+		p.section(label, line)
 		label = ""
 	}
 }
@@ -85,11 +109,19 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 	p.blank()
 }
 
+// evenRouting is the imbalance below which a plan has no room for the routing of real data, where 1.2 to 2 is common
+// (memory-model.md 3.6).
+const evenRouting = 1.2
+
 func (p printer) first(r *plan.Result) {
 	best := &r.Plans[0]
 	verdict := strings.ToUpper(string(best.Grade))
-	if best.MaxImbalance != nil {
-		verdict += fmt.Sprintf(", up to a routing imbalance of %.1f in one layer", *best.MaxImbalance)
+	switch i := best.MaxImbalance; {
+	case i == nil:
+	case *i < evenRouting:
+		verdict += fmt.Sprintf(" with even routing only (imbalance up to %.2f in one layer)", *i)
+	default:
+		verdict += fmt.Sprintf(", up to a routing imbalance of %.1f in one layer", *i)
 	}
 	p.section("TRY FIRST", wrapLayout(best.Key)...)
 	p.section("", verdict)
@@ -98,7 +130,7 @@ func (p printer) first(r *plan.Result) {
 
 // wrapLayout breaks a layout's text before split= where it would pass 100 columns.
 func wrapLayout(key string) []string {
-	if len(key)+labelWidth <= 100 {
+	if len(key)+labelWidth <= width {
 		return []string{key}
 	}
 	if i := strings.Index(key, "split="); i > 0 {
@@ -109,8 +141,8 @@ func wrapLayout(key string) []string {
 
 // table lists the plans: the two meshes side by side, so that folding is seen.
 func (p printer) table(r *plan.Result) {
-	fmt.Fprintln(p.w, " #   attention       experts                                peak GiB   max  hot in exposed  s/step +-15 %")
-	fmt.Fprintln(p.w, "     TP CP  DP PP    ETP EP  EDP  vpp mbs recompute           lo-hi      I  NVLink  s/step   now  tuned")
+	fmt.Fprintln(p.w, " #  attention      experts                                peak GiB  max hot in exposed s/step +-15 %")
+	fmt.Fprintln(p.w, "    TP CP   DP PP  ETP  EP  EDP vpp mbs recompute            lo-hi    I NVLink  s/step    now  tuned")
 	for i := range r.Plans {
 		pl := &r.Plans[i]
 		s := &pl.Sizes
@@ -125,13 +157,15 @@ func (p printer) table(r *plan.Result) {
 		if pl.NVLinkFraction != nil {
 			hot = fmt.Sprintf("%.0f %%", 100**pl.NVLinkFraction)
 		}
-		tuned := seconds(pl.TunedTimeMS)
-		fmt.Fprintf(p.w, "%2d%s %4d %2d %3d %2d    %3d %3d %3d  %3d %3d %-18s %8s %5s  %6s %7s %5s  %5s\n",
+		fmt.Fprintf(p.w, "%2d%s%3d%3d%5d%3d %4d%4d%5d%4d%4d %-17s%8s%5s%7s%8s%7s%7s\n",
 			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, s.ETP, s.EP, s.EDP, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
-			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), tuned)
+			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), seconds(pl.TunedTimeMS))
 	}
 	fmt.Fprintf(p.w, "ordered by tuned time; = not distinguishable, simplest first   now: alltoall, eager\n")
-	fmt.Fprintf(p.w, "tuned: %s   act moe_act  ln layernorm  mla mla_up_proj  sh shared_experts\n", r.Plans[0].TunedSoftware)
+	fmt.Fprintf(p.w, "tuned: %s\n", r.Plans[0].TunedSoftware)
+	if legend := legendOf(r.Plans); legend != "" {
+		fmt.Fprintln(p.w, "recompute: "+legend)
+	}
 	p.blank()
 }
 
@@ -141,9 +175,27 @@ func peakRange(pl *plan.Plan) string {
 	return fmt.Sprintf("%.0f-%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib)
 }
 
-// shortRecompute abbreviates the longest module names.
+// shortNames abbreviates the recompute modules with long names.
+var shortNames = []struct{ module, short string }{
+	{"moe_act", "act"}, {"layernorm", "ln"}, {"mla_up_proj", "mla"}, {"shared_experts", "sh"},
+}
+
 func shortRecompute(s string) string {
-	return strings.NewReplacer("moe_act", "act", "layernorm", "ln", "mla_up_proj", "mla", "shared_experts", "sh", ",", "+").Replace(s)
+	for _, n := range shortNames {
+		s = strings.ReplaceAll(s, n.module, n.short)
+	}
+	return strings.ReplaceAll(s, ",", "+")
+}
+
+// legendOf explains the abbreviations that the plans use.
+func legendOf(plans []plan.Plan) string {
+	var legend []string
+	for _, n := range shortNames {
+		if slices.ContainsFunc(plans, func(p plan.Plan) bool { return strings.Contains(p.Sizes.Recompute, n.module) }) {
+			legend = append(legend, n.short+" "+n.module)
+		}
+	}
+	return strings.Join(legend, ", ")
 }
 
 // seconds prints a time with three significant digits.
@@ -159,7 +211,7 @@ func seconds(ms float64) string {
 }
 
 func (p printer) why(best *plan.Plan) {
-	p.section("WHY 1", best.Why...)
+	p.prose("WHY 1", best.Why...)
 	if len(best.Why) > 0 {
 		p.blank()
 	}
@@ -203,9 +255,9 @@ func sameState(a, b *plan.Memory) bool {
 
 // bar draws the range of a peak against the card: # up to the lower figure, - up to the upper one.
 func bar(low, high, capacity float64) string {
-	const width = 20
-	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*width + 0.5) }
-	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", width-at(high)) + "|"
+	const cells = 20
+	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*cells + 0.5) }
+	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", cells-at(high)) + "|"
 }
 
 func (p printer) searched(r *plan.Result) {
@@ -217,18 +269,21 @@ func (p printer) searched(r *plan.Result) {
 	if len(rules) > 0 {
 		top = fmt.Sprintf(" (top: %s %s)", rules[0], thousands(s.RejectedByRule[rules[0]]))
 	}
-	p.section("SEARCHED",
+	p.prose("SEARCHED",
 		fmt.Sprintf("%s meshes, %s layouts: %s illegal%s, %s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
 			thousands(s.Layouts-s.Legal), top, thousands(s.Legal-s.Fit), thousands(s.Fit)),
 		"not searched: "+strings.Join(s.NotSearched, ", "))
 	for _, n := range r.Notes {
-		p.section("", "note: "+n)
+		p.prose("", "note: "+n)
 	}
 }
 
-func (p printer) check(m *arch.Model, r *plan.Result) {
+func (p printer) check(m *arch.Model, r *plan.Result, flags string) {
 	q := &r.Request
-	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s%s \\", m.ID, q.GPUs, q.Platform, q.RunFlags)}
+	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", m.ID, q.GPUs, q.Platform)}
+	if flags != "" {
+		lines = append(lines, fmt.Sprintf("  %s \\", strings.TrimSpace(flags)))
+	}
 	for _, l := range wrapLayout(r.Plans[0].Key) {
 		lines = append(lines, fmt.Sprintf("  '%s' \\", l))
 	}
@@ -246,9 +301,9 @@ func (p printer) miss(r *plan.Result) {
 	}
 	p.section("NOTHING", "fits. The nearest:")
 	p.section("", wrapLayout(m.Key)...)
-	p.section("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f; its largest part is %s (%.1f GiB)",
-		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib, float64(m.LimitBytes)/gib, m.Component,
-		float64(m.ComponentBytes)/gib))
+	p.section("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f;",
+		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib, float64(m.LimitBytes)/gib),
+		fmt.Sprintf("largest part: %s, %.1f GiB", m.Component, float64(m.ComponentBytes)/gib))
 	p.blank()
 	var ways []string
 	for _, w := range m.Remedies {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -70,10 +71,19 @@ func (t *Table) Write(w io.Writer, f Format) error {
 			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
 		}))
 	}
-	table := tablewriter.NewTable(w, options...)
+	var out bytes.Buffer
+	table := tablewriter.NewTable(&out, options...)
 	table.Header(t.Head)
 	if err := table.Bulk(t.rows); err != nil {
 		return err
 	}
-	return table.Render()
+	if err := table.Render(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(out.Bytes()) {
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
