@@ -227,7 +227,8 @@ func every(v Value, layers int, marked func(i, n int) bool) (int, bool) {
 // kept as it is, unless it is what the vocabulary is padded to anyway.
 func paddedVocabulary(r *Resolved, m *arch.Model) {
 	padded := r.Shape.PaddedVocab
-	if m.VocabSize > 0 && r.Degrees.TP > 0 && m.MakeVocabSizeDivisibleBy > 0 && m.PaddedVocab(r.Degrees.TP) == padded {
+	unit := product(m.MakeVocabSizeDivisibleBy, r.Degrees.TP)
+	if unit > 0 && m.VocabSize > 0 && m.VocabSize <= padded && padded-m.VocabSize < unit && padded%unit == 0 {
 		return
 	}
 	m.VocabSize, m.MakeVocabSizeDivisibleBy = padded, 1

@@ -256,6 +256,7 @@ func TestParseIsBounded(t *testing.T) {
 		"too many":      many("x", maxWords+1),
 		"long word":     {"--save", strings.Repeat("x", maxArgvBytes+1)},
 		"bad numbers":   slices.Concat(many("--num-layers=x", 5000), many("--moe-layer-freq=[0]*999999999", 5000)),
+		"bad choices":   many("--fp8-format=e5m2", maxWords),
 		"deep":          {"--moe-layer-freq", strings.Repeat("(", 4000) + "[1]"},
 		"lists":         many("--moe-layer-freq=[0]*16384", 1000),
 	} {
