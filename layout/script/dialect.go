@@ -41,7 +41,7 @@ func (d Dialect) Supported() bool {
 }
 
 var (
-	yamlKey    = regexp.MustCompile(`^[A-Za-z_-][A-Za-z0-9_.-]*:( |$)`)
+	yamlKey    = regexp.MustCompile(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
 	shellSigns = regexp.MustCompile(`(?m)^\s*(export\s+\w+=|\w+=\S*$|\w+\+?=\(|if \[|for \w+ in|source |\. |set -|torchrun|python3?\s|srun|exec |function |\w+\(\)\s*\{|#SBATCH)`)
 )
 
