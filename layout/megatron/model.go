@@ -24,8 +24,8 @@ func (e *UnmodelledError) Error() string {
 	return "megatron: not modelled: " + strings.Join(e.Parts, ", ")
 }
 
-// Model returns the architecture that a command line describes. Launcher and MegatronFlags are filled, names and sources
-// are not.
+// Model returns the architecture that a command line describes. Launcher and MegatronFlags (those of its flags that
+// describe the model, so that Training can write it again) are filled, names and sources are not.
 //
 // Beside ErrVocabulary and an *UnmodelledError the model is returned too, with a vocabulary of 0, or without the parts that
 // cannot be held. Every other error (a size that is missing or makes no sense, a layer list that cannot be read) comes
@@ -35,6 +35,7 @@ func Model(r *Resolved) (*arch.Model, error) {
 	m := &arch.Model{
 		Kind:                     arch.GPT,
 		Launcher:                 "pretrain_gpt.py",
+		MegatronFlags:            architecture(s),
 		NumLayers:                shape.NumLayers,
 		HiddenSize:               shape.HiddenSize,
 		FFNHiddenSize:            shape.FFN,

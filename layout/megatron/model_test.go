@@ -43,6 +43,9 @@ func TestCatalogueFlagsAreTheModels(t *testing.T) {
 			t.Errorf("%s: %v", want.ID, err)
 			continue
 		}
+		if a, b := flagWords(want.MegatronFlags), flagWords(got.MegatronFlags); !slices.Equal(a, b) {
+			t.Errorf("%s: flags %q, of %q", want.ID, b, a)
+		}
 		a, b := reflect.ValueOf(*want), reflect.ValueOf(*got)
 		for i := range a.NumField() {
 			name := a.Type().Field(i).Name
@@ -61,6 +64,26 @@ func TestCatalogueFlagsAreTheModels(t *testing.T) {
 	for i, u := range unsaid {
 		if !used[i] {
 			t.Errorf("the difference %v is none any more", u)
+		}
+	}
+}
+
+// flagWords joins each flag with its values, sorted. Whole numbers are written plainly.
+func flagWords(argv []string) []string {
+	args, _ := SplitArgs(argv)
+	var words []string
+	for _, f := range args {
+		words = append(words, strings.Join(append([]string{f.Name}, f.Values...), " "))
+	}
+	slices.Sort(words)
+	return words
+}
+
+// Every name in the list of architecture flags is a flag of some release.
+func TestArchitectureFlagsExist(t *testing.T) {
+	for _, name := range architectureFlags {
+		if table().record(name) == nil {
+			t.Errorf("%s is no flag", name)
 		}
 	}
 }

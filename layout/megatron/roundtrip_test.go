@@ -33,6 +33,13 @@ func readsBack(argv []string, m *arch.Model, l *layout.Layout) error {
 	if err := equalShapes(m, gotModel, except...); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
+	again, err := Training(l, gotModel) // the model that was read can be written again
+	if err != nil {
+		return fmt.Errorf("written again: %w", err)
+	}
+	if _, err := Parse(again.Argv(), Main); err != nil {
+		return fmt.Errorf("written again: %w", err)
+	}
 	got, err := Layout(r)
 	if err != nil {
 		return fmt.Errorf("layout: %w", err)
