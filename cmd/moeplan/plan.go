@@ -7,6 +7,7 @@ import (
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/layout/where"
 )
 
 type planCmd struct {
@@ -21,6 +22,7 @@ type planCmd struct {
 	VPP       layout.Range `placeholder:"N" group:"search" help:"Chunks per pipeline rank; 1 is not interleaved."`
 	MBS       layout.Range `placeholder:"N" group:"search" help:"Micro-batch sizes."`
 	Recompute string       `placeholder:"MODULES" group:"search" help:"none, full, or modules such as moe_act,layernorm: try only that."`
+	Where     string       `placeholder:"CONDITION" group:"search" help:"Only layouts that meet a condition, such as 'tp<=4 && ep*etp<=8'."`
 	Wide      bool         `group:"search" help:"Search longer CP, ETP up to 8 and any EP."`
 
 	Top    int    `default:"10" help:"How many plans to list."`
@@ -43,6 +45,11 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 			return &coded{exitUsage, err}
 		}
 		r.Recompute = &recompute
+	}
+	if r.Where = c.Where; r.Where != "" {
+		if _, err := where.Compile(r.Where); err != nil {
+			return &coded{exitUsage, err}
+		}
 	}
 	result, err := plan.Search(ctx, r)
 	if err != nil {

@@ -35,6 +35,8 @@ type Request struct {
 	Pins layout.Pins
 	// Recompute, if not nil, is the only rung tried.
 	Recompute *layout.Recompute
+	// Where is a condition that every layout must meet, in the language of package where; "" keeps all.
+	Where string
 	// Wide searches CP down to shards of 2048 tokens, ETP to 8 and EP without a bound.
 	Wide bool
 

@@ -54,6 +54,7 @@ type Searched struct {
 	Layouts        int            `json:"layouts"` // combinations counted, cut ones included
 	Legal          int            `json:"legal"`
 	Fit            int            `json:"fit"`
+	Excluded       int            `json:"excluded"` // legal ones that the condition left out
 	FitMeshes      int            `json:"fit_meshes"`
 	RejectedByRule map[string]int `json:"rejected_by_rule"`
 	NotSearched    []string       `json:"not_searched"`

@@ -2,11 +2,13 @@ package plan
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/where"
 	"github.com/moeplan/moeplan/topology"
 	"github.com/moeplan/moeplan/topology/steptime"
 	"golang.org/x/sync/errgroup"
@@ -35,6 +37,8 @@ type finding struct {
 	counts layout.Counts
 	best   []candidate // one of each mesh that fits: simplestOf
 	fit    int64
+	// excluded counts legal layouts that the request's condition left out.
+	excluded int64
 	// miss is the layout that exceeds the limit by least.
 	miss     layout.Layout
 	missPeak int64
@@ -64,6 +68,9 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 	out.Searched = found.searched(space)
 	if found.legal() == 0 {
 		return nil, found.noLayout(r.Model, space)
+	}
+	if out.Searched.Excluded == out.Searched.Legal {
+		return nil, &layout.NoLayoutError{Message: fmt.Sprintf("none of %d legal layouts meets %q", out.Searched.Legal, r.Where)}
 	}
 	out.Plans, err = p.ranked(found.best(), r.Top)
 	if err != nil {
@@ -108,7 +115,11 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 			if err != nil {
 				return err
 			}
-			parts[i], err = p.sweepPart(ctx, &part, r.keep)
+			keep, err := r.keeps()
+			if err != nil {
+				return err
+			}
+			parts[i], err = p.sweepPart(ctx, &part, keep)
 			return err
 		})
 	}
@@ -116,6 +127,18 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 		return nil, err
 	}
 	return parts, nil
+}
+
+// keeps compiles the conditions that layouts must meet beyond legality, for one worker; nil if there are none.
+func (r *Request) keeps() (func(*layout.Layout) bool, error) {
+	if r.Where == "" {
+		return r.keep, nil
+	}
+	condition, err := where.Compile(r.Where)
+	if err != nil {
+		return nil, err
+	}
+	return func(l *layout.Layout) bool { return (r.keep == nil || r.keep(l)) && condition.Holds(l) }, nil
 }
 
 // checkEvery is how many layouts a worker prices between looks at the context.
@@ -144,6 +167,7 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 			return nil, ctx.Err()
 		}
 		if keep != nil && !keep(&l) {
+			f.excluded++
 			continue
 		}
 		if m := meshOf(&l); m != at {
@@ -206,6 +230,7 @@ func (fs findings) searched(space *layout.Space) Searched {
 		s.Layouts += int(f.counts.Layouts)
 		s.Legal += int(f.counts.Legal)
 		s.Fit += int(f.fit)
+		s.Excluded += int(f.excluded)
 		s.FitMeshes += len(f.best)
 		for _, c := range f.counts.Illegal() {
 			s.RejectedByRule[string(c.Rule)] += int(c.Count)

@@ -269,9 +269,13 @@ func (p printer) searched(r *plan.Result) {
 	if len(rules) > 0 {
 		top = fmt.Sprintf(" (top: %s %s)", rules[0], thousands(s.RejectedByRule[rules[0]]))
 	}
+	excluded := ""
+	if s.Excluded > 0 {
+		excluded = thousands(s.Excluded) + " excluded by --where, "
+	}
 	p.prose("SEARCHED",
-		fmt.Sprintf("%s meshes, %s layouts: %s illegal%s, %s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
-			thousands(s.Layouts-s.Legal), top, thousands(s.Legal-s.Fit), thousands(s.Fit)),
+		fmt.Sprintf("%s meshes, %s layouts: %s illegal%s, %s%s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
+			thousands(s.Layouts-s.Legal), top, excluded, thousands(s.Legal-s.Excluded-s.Fit), thousands(s.Fit)),
 		"not searched: "+strings.Join(s.NotSearched, ", "))
 	for _, n := range r.Notes {
 		p.prose("", "note: "+n)
