@@ -107,3 +107,14 @@ func (r Range) pick(universe []int) []int {
 	slices.Sort(picked)
 	return slices.Compact(picked)
 }
+
+// Bounds returns the smallest and the largest pinned size; zeros if nothing is pinned.
+func (r Range) Bounds() (low, high int) {
+	for i, s := range r.spans {
+		if i == 0 {
+			low, high = s.low, s.high
+		}
+		low, high = min(low, s.low), max(high, s.high)
+	}
+	return low, high
+}

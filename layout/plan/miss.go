@@ -132,15 +132,12 @@ func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	total, _ := r.Model.Parameters()
-	limit := p.budget.limit()
-	if limit <= 0 {
+	floor := p.floorGPUs(r)
+	if floor == 0 {
 		return 0, "", nil
 	}
-	// Weights and gradients are never sharded over DP for experts, nor copied less than once.
-	floor := int((total*int64(2+r.gradientBytes()) + limit - 1) / limit)
 	n := max(node, (floor+node-1)/node*node)
-	for step := node; n <= r.GPUs*growAtMost; n += step {
+	for step := node; n <= max(r.GPUs, floor)*growAtMost; n += step {
 		if n > 32*step {
 			step *= 2
 			n = (n + step - 1) / step * step
