@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,15 +83,7 @@ func (p *pass) builtin(hc interp.HandlerContext, args []string) ([]string, error
 	case "shopt":
 		return shellOptions(args), nil
 	case "printf":
-		if wideFormat.MatchString(strings.Join(rest[:min(1, len(rest))], "")) {
-			return nothing, nil
-		}
-		if len(rest) > 2 && rest[0] == "-v" {
-			return nothing, nil
-		}
-		if len(rest) > 0 && rest[0] == "--" {
-			return append([]string{"printf"}, rest[1:]...), nil
-		}
+		return printFormat(rest), nil
 	case "read":
 		return readOptions(args), nil
 	case "mapfile", "readarray":
@@ -108,8 +99,6 @@ func (p *pass) builtin(hc interp.HandlerContext, args []string) ([]string, error
 }
 
 func isOption(s string) bool { return strings.HasPrefix(s, "-") }
-
-var wideFormat = regexp.MustCompile(`%[-+ #0]*(\*|[0-9]{4,}|[0-9]*\.(\*|[0-9]{4,}))`)
 
 // setOptions keeps what the interpreter's set knows: an unknown letter would undo the whole call. It leaves out -e and
 // -u: a value that is missing here must not end the reading, the warnings name it.

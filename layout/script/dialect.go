@@ -25,14 +25,15 @@ const (
 
 // Dialects that are recognised and not read.
 const (
-	Unknown    Dialect = ""
-	DeepSpeed  Dialect = "DeepSpeed configuration"
-	NeMo       Dialect = "NeMo configuration"
-	Torchtitan Dialect = "torchtitan configuration"
-	Accelerate Dialect = "Hugging Face accelerate configuration"
-	HFConfig   Dialect = "Hugging Face config.json"
-	HydraYAML  Dialect = "verl or Hydra configuration file"
-	BridgeYAML Dialect = "Megatron-Bridge configuration file"
+	Unknown     Dialect = ""
+	DeepSpeed   Dialect = "DeepSpeed configuration"
+	NeMo        Dialect = "NeMo configuration"
+	Torchtitan  Dialect = "torchtitan configuration"
+	Accelerate  Dialect = "Hugging Face accelerate configuration"
+	HFConfig    Dialect = "Hugging Face config.json"
+	HydraYAML   Dialect = "verl or Hydra configuration file"
+	BridgeYAML  Dialect = "Megatron-Bridge configuration file"
+	RuntimeConf Dialect = "Megatron-MoE-ModelZoo runtime.conf table"
 )
 
 // Supported reports whether launches in this dialect are read.
@@ -41,7 +42,9 @@ func (d Dialect) Supported() bool {
 }
 
 var (
-	yamlKey    = regexp.MustCompile(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
+	yamlKey = regexp.MustCompile(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
+	// runtimeRow is one of ModelZoo's: a name, then eight or more numbers, then a dispatcher.
+	runtimeRow = regexp.MustCompile(`(?m)^[A-Za-z][\w.-]*([ \t]+[0-9]+){8,}[ \t]+(alltoall|allgather|flex|deepep|hybridep)\b`)
 	shellSigns = regexp.MustCompile(`(?m)^\s*(export\s+\w+=|\w+=\S*$|\w+\+?=\(|if \[|for \w+ in|source |\. |set -|torchrun|python3?\s|srun|exec |function |\w+\(\)\s*\{|#SBATCH)`)
 )
 
@@ -62,6 +65,8 @@ func Detect(name string, content []byte) (Dialect, string) {
 		return Bash, "it has #SBATCH lines"
 	case strings.HasPrefix(first, "{"):
 		return detectJSON(text)
+	case path.Base(name) == "runtime.conf" || runtimeRow.MatchString(text):
+		return RuntimeConf, "rows of model, TP, PP, EP, CP, VPP, MBS, GBS, layers, dispatcher"
 	case ext == ".toml" || regexp.MustCompile(`(?m)^\[(job|training|parallelism|model)\]\s*$`).MatchString(text):
 		return Torchtitan, "TOML with torchtitan's tables"
 	case ext == ".yaml" || ext == ".yml":

@@ -32,6 +32,8 @@ func TestDetect(t *testing.T) {
 		{"accelerate.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n", Accelerate},
 		{"ppo.yaml", "actor_rollout_ref:\n  actor: {}\n", HydraYAML},
 		{"bridge.yaml", "model:\n  x: 1\ntrain:\n  y: 2\n", BridgeYAML},
+		{"table", "DeepSeek-V3 1 8 64 1 4 1 8192 64 flex true 32 00:20:00\n", RuntimeConf},
+		{"runtime.conf", "# nothing\n", RuntimeConf},
 		{"readme.txt", "This is prose about training.\n", Unknown},
 		{"empty", "", Unknown},
 		{"binary", "\x7fELF\x02\x01", Unknown},

@@ -27,12 +27,14 @@ func (p *pass) exec(ctx context.Context, args []string) error {
 	if handled, err := p.pure(hc, args); handled {
 		return err
 	}
-	l := peel(args, p.isScript(hc.Dir))
+	l := peel(args, p.isScript(hc.Dir)).within(p.outer)
 	switch {
 	case l.text != "":
+		defer p.enter(l)()
 		return p.runText(ctx, l.name, l.text, p.inherited(hc.Env, l.env), l.args)
 	case l.file != "":
 		if abs, text, ok := p.files.find(l.file, hc.Dir); ok {
+			defer p.enter(l)()
 			return p.runText(ctx, strings.TrimPrefix(abs, workDir+"/"), text, p.inherited(hc.Env, l.env), l.args)
 		}
 		p.note(record{kind: NotRead, name: l.file, key: l.file, at: at})
@@ -62,6 +64,13 @@ func (p *pass) exec(ctx context.Context, args []string) error {
 		return interp.ExitStatus(1)
 	}
 	return nil
+}
+
+// enter makes a launch the one that the launches of its script are inside of.
+func (p *pass) enter(l launch) (leave func()) {
+	outer := p.outer
+	p.outer = &l
+	return func() { p.outer = outer }
 }
 
 func status(code int) error {

@@ -65,6 +65,7 @@ var fields = withSameNames(map[string]spelling{
 	"hierarchical_context_parallel_sizes":  {"--hierarchical-context-parallel-sizes", takesList},
 	"moe_router_load_balancing_type":       {"--moe-router-load-balancing-type", takesList},
 	"moe_aux_loss_coeff":                   {"--moe-aux-loss-coeff", takesList},
+	"cpu_offloading":                       {"", noEffect}, // cpu_offloading_num_layers says it
 	"check_for_nan_in_grad":                {"", noEffect},
 	"check_for_nan_in_loss":                {"", noEffect},
 	"variable_seq_lengths":                 {"", noEffect},
@@ -103,7 +104,7 @@ var sameName = map[spellingKind]string{
 		moe_shared_expert_gate moe_router_pre_softmax moe_router_enable_expert_bias moe_router_fusion moe_enable_deepep
 		moe_router_force_load_balancing moe_pad_expert_input_to_capacity overlap_moe_expert_parallel_comm
 		delay_wgrad_compute tp_comm_overlap cross_entropy_loss_fusion calculate_per_token_loss use_megatron_fsdp
-		use_torch_fsdp2 fine_grained_activation_offloading distribute_saved_activations cpu_offloading recompute_activations
+		use_torch_fsdp2 fine_grained_activation_offloading distribute_saved_activations recompute_activations
 		mtp_use_repeated_layer defer_embedding_wgrad_compute use_tp_pp_dp_mapping no_initialization
 		no_gradient_accumulation_fusion no_masked_softmax_fusion no_bias_dropout_fusion no_bias_swiglu_fusion no_rope_fusion
 		reuse_grad_buf_for_mxfp8_param_ag use_transformer_engine_op_fuser enable_cuda_graph external_cuda_graph`,

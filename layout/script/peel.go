@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -87,6 +88,18 @@ func peel(args []string, isScript func(string) bool) launch {
 		}
 	}
 	return launch{}
+}
+
+// within adds what a script was started through to a launch inside it.
+func (l launch) within(outer *launch) launch {
+	if outer == nil {
+		return l
+	}
+	l.wrappers = slices.Concat(outer.wrappers, l.wrappers)
+	options := maps.Clone(outer.options)
+	maps.Copy(options, l.options)
+	l.options = options
+	return l
 }
 
 // wrapped returns the words from the wrapped program on.

@@ -76,6 +76,7 @@ type pass struct {
 	calls    int
 	argBytes int
 	scripts  int
+	outer    *launch         // what the script at hand was started through, if another one started it
 	missed   map[string]bool // variables that were looked for and not set
 	records  []record
 	seen     map[string]bool
