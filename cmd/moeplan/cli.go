@@ -12,6 +12,7 @@ import (
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
+	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`

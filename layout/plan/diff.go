@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/megatron"
+)
+
+// Side is one of two layouts that are compared.
+type Side struct {
+	Plan Plan `json:"plan"`
+	// Violations are all rules that it breaks, hazards and advice included.
+	Violations layout.Violations `json:"violations"`
+	flags      megatron.Args
+}
+
+// Difference is what changes from one layout to another of the same model on the same GPUs.
+type Difference struct {
+	A     Side         `json:"a"`
+	B     Side         `json:"b"`
+	Flags []FlagChange `json:"flags"`
+	// Closing sums the difference up in one sentence.
+	Closing string `json:"closing"`
+}
+
+// FlagChange is one Megatron-LM flag whose value differs. A flag that a side does not pass is "".
+type FlagChange struct {
+	Flag string `json:"flag"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+// Describe prices one layout that somebody chose, in the terms of Search.
+func Describe(ctx context.Context, r Request, l layout.Layout) (*Plan, layout.Violations, error) {
+	r, _ = r.filled()
+	p, err := newPricer(&r)
+	if err != nil {
+		return nil, nil, err
+	}
+	described, err := p.describe(&l)
+	if err != nil {
+		return nil, nil, err
+	}
+	described.Rank = 1
+	return &described, layout.Check(r.Model, &l), ctx.Err()
+}
+
+// Diff compares two layouts.
+func Diff(ctx context.Context, r Request, a, b layout.Layout) (*Difference, error) {
+	out := &Difference{}
+	for _, s := range []struct {
+		side *Side
+		l    layout.Layout
+	}{{&out.A, a}, {&out.B, b}} {
+		described, violations, err := Describe(ctx, r, s.l)
+		if err != nil {
+			return nil, err
+		}
+		s.side.Plan, s.side.Violations = *described, violations
+		if s.side.flags, err = megatron.Training(&s.l, r.Model); err != nil {
+			return nil, err
+		}
+	}
+	out.Flags = changedFlags(out.A.flags, out.B.flags)
+	out.Closing = out.close()
+	return out, nil
+}
+
+// changedFlags lists the flags whose values differ, in the order of the first side, then of the second.
+func changedFlags(a, b megatron.Args) []FlagChange {
+	var changes []FlagChange
+	value := func(args megatron.Args, name string) (string, bool) {
+		values, ok := args.Get(name)
+		if !ok {
+			return "", false
+		}
+		if len(values) == 0 {
+			return "on", true
+		}
+		return fmt.Sprint(joined(values)), true
+	}
+	for _, f := range a {
+		va, _ := value(a, f.Name)
+		if vb, ok := value(b, f.Name); !ok || va != vb {
+			changes = append(changes, FlagChange{f.Name, va, vb})
+		}
+	}
+	for _, f := range b {
+		if _, ok := value(a, f.Name); !ok {
+			vb, _ := value(b, f.Name)
+			changes = append(changes, FlagChange{f.Name, "", vb})
+		}
+	}
+	return changes
+}
+
+func joined(values []string) (text string) {
+	for i, v := range values {
+		if i > 0 {
+			text += " "
+		}
+		text += v
+	}
+	return text
+}
+
+// close says in one sentence which side is faster and what it costs in memory and links.
+func (d *Difference) close() string {
+	a, b := &d.A.Plan, &d.B.Plan
+	change := b.TunedTimeMS/a.TunedTimeMS - 1
+	memory := float64(b.Stages[b.WorstStage].Memory.PeakAllocated-a.Stages[a.WorstStage].Memory.PeakAllocated) / float64(gib)
+	sentence := "B and A are not distinguishable in time"
+	switch {
+	case change <= -distinguishable:
+		sentence = fmt.Sprintf("B takes %.0f %% less time than A", -100*change)
+	case change >= distinguishable:
+		sentence = fmt.Sprintf("B takes %.0f %% more time than A", 100*change)
+	}
+	switch {
+	case math.Abs(memory) < 0.05:
+		sentence += ", with the same memory on its worst stage"
+	case memory > 0:
+		sentence += fmt.Sprintf(", and %.1f GiB more on its worst stage", memory)
+	default:
+		sentence += fmt.Sprintf(", and %.1f GiB less on its worst stage", -memory)
+	}
+	if a.NVLinkFraction != nil && b.NVLinkFraction != nil {
+		if points := 100 * (*b.NVLinkFraction - *a.NVLinkFraction); math.Abs(points) >= 1 {
+			sentence += fmt.Sprintf("; %.0f %% of its hot bytes stay inside NVLink, %+.0f points", 100**b.NVLinkFraction, points)
+		}
+	}
+	return sentence + "."
+}
+
+// distinguishable is the relative difference in time below which two layouts are called equal (steptime.Distinguishable).
+const distinguishable = 0.05

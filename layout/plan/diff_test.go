@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/moeplan/moeplan/layout"
+)
+
+func parsed(t *testing.T, r *Request, text string) layout.Layout {
+	t.Helper()
+	l, err := layout.Parse(text, layout.Defaults{World: r.GPUs, Model: r.Model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The flags of a difference are exactly those of the degrees that differ, and a layout does not differ from itself.
+func TestDiff(t *testing.T) {
+	r := ask(t, "qwen3-235b", "h100", 256)
+	a := parsed(t, &r, "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm")
+	b := parsed(t, &r, "tp2 pp8 vpp6 ep16 recompute=full")
+	d, err := Diff(context.Background(), r, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags []string
+	for _, f := range d.Flags {
+		flags = append(flags, f.Flag+" "+f.A+" -> "+f.B)
+	}
+	want := []string{
+		"--expert-model-parallel-size 32 -> 16",
+		"--recompute-granularity selective -> full",
+		"--recompute-modules moe_act layernorm -> ",
+		"--recompute-method  -> uniform",
+		"--recompute-num-layers  -> 1",
+	}
+	if strings.Join(flags, "\n") != strings.Join(want, "\n") {
+		t.Errorf("flags\n%s\nwant\n%s", strings.Join(flags, "\n"), strings.Join(want, "\n"))
+	}
+	if !strings.Contains(d.Closing, "GiB less") {
+		t.Errorf("closing %q: full recompute needs less memory", d.Closing)
+	}
+	same, err := Diff(context.Background(), r, a, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(same.Flags) != 0 || !strings.Contains(same.Closing, "not distinguishable") || !strings.Contains(same.Closing, "same memory") {
+		t.Errorf("a layout differs from itself: %+v, %q", same.Flags, same.Closing)
+	}
+}
