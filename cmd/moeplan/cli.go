@@ -15,6 +15,7 @@ type grammar struct {
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
+	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

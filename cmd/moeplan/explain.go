@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/where"
+)
+
+type explainCmd struct {
+	Name   string `arg:"" optional:"" help:"Rule or term. Without one all are listed."`
+	Output string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+}
+
+func (c *explainCmd) Run(s streams) error {
+	if c.Name == "" {
+		return c.list(s)
+	}
+	if t, ok := term(c.Name); ok {
+		if c.Output == "json" {
+			return writeJSON(s.out, t)
+		}
+		fmt.Fprintf(s.out, "%s  %s\n", t.Name, t.Meaning)
+		return nil
+	}
+	r, err := layout.LookupRule(c.Name)
+	if err != nil {
+		return &coded{exitUsage, err}
+	}
+	if c.Output == "json" {
+		return writeJSON(s.out, ruleJSON(&r))
+	}
+	fmt.Fprintf(s.out, "%s  %s\n", r.ID, r.Title)
+	for _, line := range [][2]string{
+		{"why", r.Why}, {"severity", string(r.Severity)}, {"noticed", "at " + string(r.NoticedAt)},
+		{"constraint", r.Constraint}, {"source", r.Source},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(s.out, "%-12s%s\n", line[0], line[1])
+		}
+	}
+	return nil
+}
+
+func (c *explainCmd) list(s streams) error {
+	rules := layout.Rules()
+	if c.Output == "json" {
+		all := make([]any, len(rules))
+		for i := range rules {
+			all[i] = ruleJSON(&rules[i])
+		}
+		return writeJSON(s.out, map[string]any{"rules": all, "terms": terms})
+	}
+	t := report.Table{Head: []string{"rule", "severity", "noticed at", "condition"}, Text: []int{0, 1, 2, 3}}
+	for i := range rules {
+		r := &rules[i]
+		t.Add(string(r.ID), string(r.Severity), string(r.NoticedAt), r.Title)
+	}
+	if err := t.Write(s.out, report.Text); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	t = report.Table{Head: []string{"term", "meaning"}, Text: []int{0, 1}}
+	for _, term := range terms {
+		t.Add(term.Name, term.Meaning)
+	}
+	if err := t.Write(s.out, report.Text); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	t = report.Table{Head: []string{"--where name", "meaning"}, Text: []int{0, 1}}
+	for _, f := range where.Fields() {
+		t.Add(f.Name, f.What)
+	}
+	return t.Write(s.out, report.Text)
+}
+
+func ruleJSON(r *layout.Rule) map[string]any {
+	return map[string]any{"rule": r.ID, "constraint": r.Constraint, "severity": r.Severity, "noticed_at": r.NoticedAt,
+		"condition": r.Title, "why": r.Why, "source": r.Source}
+}
+
+// meaning is one word of the field as this program uses it.
+type meaning struct {
+	Name    string `json:"term"`
+	Meaning string `json:"meaning"`
+}
+
+// terms are DESIGN's words, and the abbreviations of Megatron.
+var terms = []meaning{
+	{"degree", "a size of one kind of parallelism"},
+	{"axis", "one direction of a mesh along which ranks communicate"},
+	{"mesh", "the product of axes over all ranks: TP x CP x DP x PP for attention, ETP x EP x EDP x PP for experts"},
+	{"folding", "both meshes over the same GPUs, so that EP may span TP and CP ranks"},
+	{"group", "ranks that communicate with each other"},
+	{"order", "the rank order string; the first axis varies fastest"},
+	{"stage", "the part of the model on one pipeline rank"},
+	{"chunk", "one virtual stage of a stage, when the pipeline is interleaved"},
+	{"domain", "GPUs joined by NVLink; not the node"},
+	{"layout", "the complete choice: both meshes, split, batch, recompute"},
+	{"plan", "a layout with its price"},
+	{"rung", "one recompute choice; the ladder tries them cheapest first and takes the first that fits"},
+	{"headroom", "memory kept free above the allocated peak, for NCCL, CUDA, fragmentation and the estimate's error"},
+	{"imbalance", "the load of the fullest expert rank over the mean"},
+	{"bring-up", "the first run: alltoall dispatcher, eager, no expert overlap"},
+	{"wall", "what a step mostly waits for: compute, communication or the host"},
+	{"TP", "tensor parallel size, --tensor-model-parallel-size"},
+	{"CP", "context parallel size, --context-parallel-size"},
+	{"DP", "data parallel size, world / (TP*CP*PP)"},
+	{"PP", "pipeline parallel size, --pipeline-model-parallel-size"},
+	{"VPP", "chunks per pipeline rank, --num-virtual-stages-per-pipeline-rank"},
+	{"EP", "expert parallel size, --expert-model-parallel-size"},
+	{"ETP", "expert tensor parallel size, --expert-tensor-parallel-size; without the flag Megatron takes TP"},
+	{"EDP", "expert data parallel size, world / (ETP*EP*PP)"},
+	{"SP", "sequence parallel, --sequence-parallel; MoE training with TP > 1 needs it"},
+	{"MBS", "micro-batch size, --micro-batch-size"},
+	{"GBS", "global batch size, --global-batch-size"},
+	{"MTP", "multi-token prediction layers, --mtp-num-layers"},
+}
+
+func term(name string) (meaning, bool) {
+	for _, t := range terms {
+		if strings.EqualFold(t.Name, name) {
+			return t, true
+		}
+	}
+	return meaning{}, false
+}
