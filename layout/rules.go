@@ -64,14 +64,18 @@ func traitsOf(m *arch.Model) (t traits) {
 		_, t.layersErr = m.MoE.LayerFreq.Expand(m.NumLayers)
 	}
 	for _, l := range slices.Concat(layers, m.MTPLayers()) {
-		t.attention = t.attention || l.Mixer == arch.GQA
-		t.gdn = t.gdn || l.Mixer == arch.GatedDeltaNet
-		t.mamba = t.mamba || l.Mixer == arch.MambaMixer
-		t.dense = t.dense || l.Feedforward == arch.DenseMLP
-		t.moe = t.moe || l.Feedforward == arch.MoEMLP
-		t.windowed = t.windowed || l.Windowed
+		t.add(l)
 	}
 	return t
+}
+
+func (t *traits) add(l arch.Layer) {
+	t.attention = t.attention || l.Mixer == arch.GQA
+	t.gdn = t.gdn || l.Mixer == arch.GatedDeltaNet
+	t.mamba = t.mamba || l.Mixer == arch.MambaMixer
+	t.dense = t.dense || l.Feedforward == arch.DenseMLP
+	t.moe = t.moe || l.Feedforward == arch.MoEMLP
+	t.windowed = t.windowed || l.Windowed
 }
 
 // finding is what a broken rule says about one layout.

@@ -18,7 +18,7 @@ var attentionRules = []Rule{
 		ID: "heads-divide-hidden", Constraint: "17", Severity: Error, NoticedAt: AtArguments,
 		Title:  "heads divide the hidden size where kv_channels is not given",
 		Why:    "The head dimension is then hidden_size / num_attention_heads.",
-		Source: "megatron/training/arguments.py:1331",
+		Source: "megatron/training/arguments.py:1332",
 		broken: func(s *subject) bool {
 			h := s.m.NumAttentionHeads
 			return s.m.KVChannels == 0 && h > 0 && s.m.HiddenSize%h != 0
@@ -31,7 +31,7 @@ var attentionRules = []Rule{
 		ID: "tp-divides-heads", Constraint: "13", Severity: Error, NoticedAt: AtConfig,
 		Title:   "TP divides the attention heads",
 		Why:     "Each tensor parallel rank computes whole heads; MLA has the same rule (22).",
-		Source:  configSource + "1446",
+		Source:  configSource + "1447",
 		axes:    axisTP,
 		broken:  func(s *subject) bool { return s.m.NumAttentionHeads%s.l.TP != 0 },
 		explain: func(s *subject) finding { return notDivisible(s, s.m.NumAttentionHeads, "attention heads") },
@@ -40,7 +40,7 @@ var attentionRules = []Rule{
 		ID: "tp-fits-kv-groups", Constraint: "14", Severity: Error, NoticedAt: AtConfig,
 		Title:  "TP divides the KV groups or is a multiple of them",
 		Why:    "A rank holds whole KV heads, or several ranks share a copy of one.",
-		Source: configSource + "1462",
+		Source: configSource + "1465",
 		axes:   axisTP,
 		broken: func(s *subject) bool { return s.m.MLA == nil && !kvFits(s.m.NumQueryGroups, s.l.TP) },
 		explain: func(s *subject) finding {

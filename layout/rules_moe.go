@@ -11,7 +11,7 @@ var moeRules = []Rule{
 		ID: "ep-needs-experts", Constraint: "84", Severity: Error, NoticedAt: AtArguments,
 		Title:   "EP > 1 needs a MoE model",
 		Why:     "Expert parallelism deals out experts, and a dense model has none.",
-		Source:  "megatron/training/arguments.py:1655",
+		Source:  "megatron/training/arguments.py:1656",
 		axes:    axisEP,
 		broken:  func(s *subject) bool { return s.l.EP > 1 && s.m.MoE == nil },
 		explain: func(s *subject) finding { return found([]string{"ep1"}, "EP %d on a model without experts", s.l.EP) },
@@ -32,7 +32,7 @@ var moeRules = []Rule{
 		ID: "bias-needs-etp-1", Constraint: "87", Severity: Error, NoticedAt: AtConfig,
 		Title:  "experts with biases need ETP 1",
 		Why:    "The bias of a row parallel expert projection would be added once a rank. An argv without --expert-tensor-parallel-size takes ETP = TP.",
-		Source: configSource + "2613",
+		Source: configSource + "2614",
 		axes:   axisETP,
 		broken: func(s *subject) bool { return s.m.MoE != nil && s.m.LinearBias && s.l.ETP > 1 },
 		explain: func(s *subject) finding {

@@ -6,7 +6,7 @@ var routerRules = []Rule{
 		ID: "router-expert-bias", Constraint: "107", Severity: Error, NoticedAt: AtConfig,
 		Title:  "a router with expert bias scores by sigmoid or sqrtsoftplus",
 		Why:    "The bias shifts independent scores; softmax scores are not independent.",
-		Source: configSource + "2617",
+		Source: configSource + "2621",
 		broken: func(s *subject) bool {
 			e := s.m.MoE
 			return e != nil && e.RouterExpertBias && e.RouterScoreFunction != "sigmoid" && e.RouterScoreFunction != "sqrtsoftplus"
@@ -19,7 +19,7 @@ var routerRules = []Rule{
 		ID: "router-topk-1-softmax", Constraint: "107", Severity: Error, NoticedAt: AtConfig,
 		Title:  "top-1 routing by softmax applies softmax before the selection",
 		Why:    "A softmax over one selected expert is always 1, and the router would not learn.",
-		Source: configSource + "2662",
+		Source: configSource + "2669",
 		broken: func(s *subject) bool {
 			e := s.m.MoE
 			return e != nil && e.TopK == 1 && (e.RouterScoreFunction == "softmax" || e.RouterScoreFunction == "") &&
@@ -33,7 +33,7 @@ var routerRules = []Rule{
 		ID: "router-groups", Constraint: "107", Severity: Error, NoticedAt: AtConfig,
 		Title:  "group-limited routing: groups divide the experts, and no more groups are selected than exist",
 		Why:    "Experts are first selected by group, then inside the selected groups.",
-		Source: configSource + "2671",
+		Source: configSource + "2682",
 		broken: func(s *subject) bool {
 			e := s.m.MoE
 			return e != nil && e.RouterGroupTopK > 0 &&

@@ -14,7 +14,7 @@ var sequenceRules = []Rule{
 		ID: "cp-divides-sequence", Constraint: "32", Severity: Error, NoticedAt: AtArguments,
 		Title:  "2 * CP divides the sequence length",
 		Why:    "Each context parallel rank takes one chunk from the front and one from the back, so that causal attention is balanced.",
-		Source: "megatron/training/arguments.py:1337",
+		Source: "megatron/training/arguments.py:1336",
 		axes:   axisCP,
 		broken: func(s *subject) bool { return s.l.CP > 1 && s.l.SeqLength%(2*s.l.CP) != 0 },
 		explain: func(s *subject) finding {
@@ -55,7 +55,7 @@ var sequenceRules = []Rule{
 		ID: "moe-tp-needs-sp", Constraint: "30", Severity: Error, NoticedAt: AtFirstStep,
 		Title:  "MoE layers with TP > 1 need sequence parallelism",
 		Why:    "Without it every tensor parallel rank would route the same tokens. Arguments and config let it pass; the first forward fails.",
-		Source: "megatron/core/transformer/moe/moe_layer.py:635",
+		Source: "megatron/core/transformer/moe/moe_layer.py:637",
 		axes:   axisTP,
 		broken: func(s *subject) bool { return s.moe && s.l.TP > 1 && !s.l.SequenceParallel },
 		explain: func(s *subject) finding {

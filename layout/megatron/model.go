@@ -31,11 +31,18 @@ func (e *UnmodelledError) Error() string {
 // cannot be held. Every other error (a size that is missing or makes no sense, a layer list that cannot be read) comes
 // alone.
 func Model(r *Resolved) (*arch.Model, error) {
+	m, parts := unchecked(r)
+	m.MegatronFlags = architecture(r.Settings)
+	paddedVocabulary(r, m)
+	return finished(m, parts)
+}
+
+// unchecked is the model as it stands on the command line, whether or not there can be one, and what it cannot hold.
+func unchecked(r *Resolved) (m *arch.Model, parts []string) {
 	s, shape := r.Settings, &r.Shape
-	m := &arch.Model{
+	m = &arch.Model{
 		Kind:                     arch.GPT,
 		Launcher:                 "pretrain_gpt.py",
-		MegatronFlags:            architecture(s),
 		NumLayers:                shape.NumLayers,
 		HiddenSize:               shape.HiddenSize,
 		FFNHiddenSize:            shape.FFN,
@@ -72,9 +79,7 @@ func Model(r *Resolved) (*arch.Model, error) {
 			m.Mamba = mamba(r)
 		}
 	}
-	parts := variants(r, m)
-	paddedVocabulary(r, m)
-	return finished(m, parts)
+	return m, variants(r, m)
 }
 
 // finished validates a model and puts what it lacks into the error.

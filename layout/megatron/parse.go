@@ -22,19 +22,25 @@ const (
 // no abbreviations, no positional arguments). The error is Problems: not only the first reason for which the parser would
 // stop, but all. At most 16,384 words are read.
 func Parse(argv []string, r Release) (*Settings, error) {
+	s, problems := parse(argv, r)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return s, nil
+}
+
+// parse is Parse that returns the settings in any case: what it can read of a command line with problems.
+func parse(argv []string, r Release) (*Settings, Problems) {
 	p := argvReader{argv: argv, options: optionsOf(r), settings: newSettings(r)}
 	if size := argvBytes(argv); len(argv) > maxWords || size > maxArgvBytes {
-		return nil, Problems{{Kind: TooLong,
+		return p.settings, Problems{{Kind: TooLong,
 			Message: fmt.Sprintf("%d words of %d bytes in all: at most %d words of %d bytes are read", len(argv), size, maxWords, maxArgvBytes)}}
 	}
 	p.run()
-	if len(p.problems) > 0 {
-		if p.unreported > 0 {
-			p.problems = append(p.problems, Problem{Kind: Stray, Word: len(argv), Message: fmt.Sprintf("and %d problems more", p.unreported)})
-		}
-		return nil, p.problems
+	if p.unreported > 0 {
+		p.problems = append(p.problems, Problem{Kind: Stray, Word: len(argv), Message: fmt.Sprintf("and %d problems more", p.unreported)})
 	}
-	return p.settings, nil
+	return p.settings, p.problems
 }
 
 func argvBytes(argv []string) int {
