@@ -25,8 +25,10 @@ type planCmd struct {
 	Where     string       `placeholder:"CONDITION" group:"search" help:"Only layouts that meet a condition, such as 'tp<=4 && ep*etp<=8'."`
 	Wide      bool         `group:"search" help:"Search longer CP, ETP up to 8 and any EP."`
 
-	Top    int    `default:"10" help:"How many plans to list."`
-	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+	Objective string `enum:"time,memory,locality,workflow" default:"time" help:"Order plans by time, memory, locality or the field's workflow rules."`
+	Pareto    bool   `help:"Also list the front of time against memory."`
+	Top       int    `default:"10" help:"How many plans to list."`
+	Output    string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
 }
 
 func (c *planCmd) Run(ctx context.Context, s streams) error {
@@ -37,7 +39,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err := positive("--top", c.Top, 100000); err != nil {
 		return err
 	}
-	r.Top, r.Wide = c.Top, c.Wide
+	r.Top, r.Wide, r.Objective, r.Pareto = c.Top, c.Wide, plan.Objective(c.Objective), c.Pareto
 	r.Pins = layout.Pins{TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP, VPP: c.VPP, MBS: c.MBS}
 	if c.Recompute != "" {
 		recompute, err := layout.ParseRecompute(c.Recompute)

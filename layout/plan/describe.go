@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/moeplan/moeplan/folding"
@@ -13,11 +14,12 @@ import (
 
 // pricer prices layouts of one request. It is not safe for concurrent use: each worker has its own.
 type pricer struct {
-	model    *arch.Model
-	platform *topology.Platform
-	memory   *memmodel.Estimator
-	time     *steptime.Estimator
-	budget   budget
+	model     *arch.Model
+	platform  *topology.Platform
+	memory    *memmodel.Estimator
+	time      *steptime.Estimator
+	budget    budget
+	objective Objective
 }
 
 // newPricer refuses, by name, models and platforms that cannot be priced.
@@ -57,7 +59,7 @@ func newPricer(r *Request) (*pricer, error) {
 	}
 	return &pricer{
 		model: r.Model, platform: r.Platform, memory: mem, time: est,
-		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB),
+		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB), objective: cmp.Or(r.Objective, ByTime),
 	}, nil
 }
 

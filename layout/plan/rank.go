@@ -17,15 +17,7 @@ import (
 // is that of the tuned run, because that is the state in which the layout will be used; the bring-up time is
 // printed beside it.
 func (p *pricer) ranked(all []candidate, top int) ([]Plan, error) {
-	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.tuned, b.tuned), compareKeys(&a.layout, &b.layout))
-	})
-	band := 0
-	for band < len(all) && !steptime.Distinguishable(all[band].tuned, all[0].tuned) {
-		band++
-	}
-	slices.SortStableFunc(all[:band], func(a, b candidate) int { return p.compareSimplicity(&a, &b) })
-
+	band := p.order(all)
 	plans := make([]Plan, 0, min(top, len(all)))
 	for i := range all[:min(top, len(all))] {
 		pl, err := p.describe(&all[i].layout)
@@ -36,6 +28,22 @@ func (p *pricer) ranked(all []candidate, top int) ([]Plan, error) {
 		plans = append(plans, pl)
 	}
 	return plans, nil
+}
+
+// order sorts candidates by the request's objective and returns how many of the first are equal to the best.
+func (p *pricer) order(all []candidate) (band int) {
+	if p.objective != ByTime {
+		slices.SortFunc(all, func(a, b candidate) int { return p.compareBy(p.objective, &a, &b) })
+		return min(1, len(all))
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.tuned, b.tuned), compareKeys(&a.layout, &b.layout))
+	})
+	for band < len(all) && !steptime.Distinguishable(all[band].tuned, all[0].tuned) {
+		band++
+	}
+	slices.SortStableFunc(all[:band], func(a, b candidate) int { return p.compareSimplicity(&a, &b) })
+	return band
 }
 
 // sameMeshTime is how much slower than the fastest of a mesh a simpler layout of it may be. VPP and micro-batch
@@ -62,6 +70,9 @@ func ragged(s *layout.Split) int {
 // simplestOf picks one of a mesh's layouts: nearly the fastest, not at the edge of memory, with the least recompute
 // (uneven chunks count as one module more), then the fewest chunks per rank, then the smallest micro-batch.
 func (p *pricer) simplestOf(all []candidate) candidate {
+	if p.objective == ByMemory {
+		return slices.MinFunc(all, func(a, b candidate) int { return p.compareBy(ByMemory, &a, &b) })
+	}
 	atEdge := func(c *candidate) int {
 		if c.peak > p.budget.edge() {
 			return 1

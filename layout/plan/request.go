@@ -49,6 +49,11 @@ type Request struct {
 	// gradients in bf16 (--grad-reduce-in-bf16).
 	LowPrecisionMoments, BF16Gradients bool
 
+	// Objective orders the plans; "" is ByTime.
+	Objective Objective
+	// Pareto asks for the front of time against memory as well.
+	Pareto bool
+
 	// Top is how many plans to return.
 	Top int
 	// Workers bounds the goroutines that price; 0 means one per CPU. The result does not depend on it.

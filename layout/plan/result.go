@@ -12,6 +12,8 @@ type Result struct {
 	Searched Searched          `json:"searched"`
 	// Plans are the best plan of each pair of meshes that fits, best first.
 	Plans []Plan `json:"plans"`
+	// Pareto is the front of time against memory, fastest first; null unless asked for.
+	Pareto []Point `json:"pareto"`
 	// NearestMiss is set when nothing fits.
 	NearestMiss *Miss `json:"nearest_miss"`
 	// Folding compares with the best layout that does not fold; nil when the search did not look.
@@ -46,6 +48,7 @@ type Echo struct {
 	ReserveGiB       float64 `json:"reserve_gib"`
 	NVLinkDomain     int     `json:"nvlink_domain"`
 	GPUsPerNode      int     `json:"gpus_per_node"`
+	OrderedBy        string  `json:"ordered_by"`
 }
 
 // Searched says what was looked at and what cut the rest.

@@ -35,6 +35,7 @@ type base struct {
 // finding is what one worker found in its part of the space.
 type finding struct {
 	counts layout.Counts
+	front  []candidate // of time against memory, if asked for
 	best   []candidate // one of each mesh that fits: simplestOf
 	fit    int64
 	// excluded counts legal layouts that the request's condition left out.
@@ -71,6 +72,9 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 	}
 	if out.Searched.Excluded == out.Searched.Legal {
 		return nil, &layout.NoLayoutError{Message: fmt.Sprintf("none of %d legal layouts meets %q", out.Searched.Legal, r.Where)}
+	}
+	if r.Pareto {
+		out.Pareto = found.front(p.budget)
 	}
 	out.Plans, err = p.ranked(found.best(), r.Top)
 	if err != nil {
@@ -119,7 +123,7 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 			if err != nil {
 				return err
 			}
-			parts[i], err = p.sweepPart(ctx, &part, keep)
+			parts[i], err = p.sweepPart(ctx, &part, keep, r.Pareto)
 			return err
 		})
 	}
@@ -146,7 +150,7 @@ const checkEvery = 4096
 
 // sweepPart prices one part of a space. Of each ladder of recompute rungs, cheapest first, those are timed up to the
 // first that fits with room to spare. keep, if not nil, restricts the layouts.
-func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*layout.Layout) bool) (*finding, error) {
+func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*layout.Layout) bool, pareto bool) (*finding, error) {
 	f := &finding{missPeak: -1}
 	limit, edge := p.budget.limit(), p.budget.edge()
 	var (
@@ -185,6 +189,11 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 			continue
 		}
 		f.fit++
+		if pareto {
+			if c, ok := p.timed(&l, peak); ok {
+				f.front = addToFront(f.front, c)
+			}
+		}
 		if fits {
 			continue
 		}
@@ -277,7 +286,10 @@ func (r *Request) echo(p *pricer) Echo {
 		Gradients: "fp32", Moments: "fp32", Imbalance: r.Imbalance,
 		MemoryGiB:   r.Platform.MemoryGiB.Value,
 		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
-		GPUsPerNode: 8,
+		GPUsPerNode: 8, OrderedBy: "tuned time",
+	}
+	if p.objective != ByTime {
+		e.OrderedBy = string(p.objective)
 	}
 	if r.BF16Gradients {
 		e.Gradients = "bf16"

@@ -28,6 +28,7 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string) {
 	p.table(r)
 	p.why(&r.Plans[0])
 	p.memory(r)
+	p.pareto(r)
 	p.searched(r)
 	p.check(m, r, flags)
 }
@@ -161,7 +162,7 @@ func (p printer) table(r *plan.Result) {
 			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, s.ETP, s.EP, s.EDP, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
 			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), seconds(pl.TunedTimeMS))
 	}
-	fmt.Fprintf(p.w, "ordered by tuned time; = not distinguishable, simplest first   now: alltoall, eager\n")
+	fmt.Fprintf(p.w, "ordered by %s; = not distinguishable, simplest first   now: alltoall, eager\n", r.Request.OrderedBy)
 	fmt.Fprintf(p.w, "tuned: %s\n", r.Plans[0].TunedSoftware)
 	if legend := legendOf(r.Plans); legend != "" {
 		fmt.Fprintln(p.w, "recompute: "+legend)
@@ -258,6 +259,19 @@ func bar(low, high, capacity float64) string {
 	const cells = 20
 	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*cells + 0.5) }
 	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", cells-at(high)) + "|"
+}
+
+// pareto lists the layouts that no other beats in both time and memory.
+func (p printer) pareto(r *plan.Result) {
+	if len(r.Pareto) == 0 {
+		return
+	}
+	p.section("PARETO", "tuned s  allocated GiB  layout")
+	for i := range r.Pareto {
+		x := &r.Pareto[i]
+		p.section("", fmt.Sprintf("%7s  %13.1f  %s", seconds(x.TunedTimeMS), float64(x.PeakAllocated)/gib, strings.TrimSpace(strings.Split(x.Key, "split=")[0])))
+	}
+	p.blank()
 }
 
 func (p printer) searched(r *plan.Result) {
