@@ -63,7 +63,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	case "csv", "markdown":
 		err = report.Plans(s.out, result, report.Format(c.Output))
 	default:
-		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags))
+		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), c.gpuFile())
 	}
 	if err == nil && len(result.Plans) == 0 {
 		m := result.NearestMiss

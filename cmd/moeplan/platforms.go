@@ -3,23 +3,27 @@ package main
 import (
 	"fmt"
 
+	"github.com/moeplan/moeplan/cmd/internal/config"
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/topology"
 )
 
 type platformsCmd struct {
 	Name   string `arg:"" optional:"" help:"Platform to show in full, with its sources."`
-	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+	Output string `short:"o" enum:"table,json,csv,markdown,yaml" default:"table" help:"Format: table, json, csv, markdown or, of one platform, yaml: a template for your own."`
 }
 
 func (c *platformsCmd) Run(s streams) error {
 	if c.Name != "" {
-		p, err := topology.LookupPlatform(c.Name)
+		p, err := lookupPlatform(c.Name)
 		if err != nil {
 			return err
 		}
 		if c.Output == "json" {
 			return writeJSON(s.out, p)
+		}
+		if c.Output == "yaml" {
+			return config.WritePlatform(s.out, p)
 		}
 		fmt.Fprintf(s.out, "%s  %s (%s)\n", p.ID, p.Name, p.Arch)
 		t := report.Table{Head: []string{"figure", "value", "source"}, Text: []int{0, 2}}
@@ -34,6 +38,9 @@ func (c *platformsCmd) Run(s streams) error {
 			fmt.Fprintf(s.out, "note: %s\n", n)
 		}
 		return nil
+	}
+	if c.Output == "yaml" {
+		return usage("-o yaml writes one platform: moeplan platforms h100 -o yaml")
 	}
 	platforms := topology.Platforms()
 	if c.Output == "json" {

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"strings"
 
+	"github.com/moeplan/moeplan/cmd/internal/config"
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
@@ -22,7 +24,7 @@ const maxFigure = 1e6
 type machine struct {
 	Model string `group:"question" help:"Model (required), by any obvious short form; moeplan models lists them."`
 	GPUs  *int   `name:"gpus" group:"question" help:"Number of GPUs (required)."`
-	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100); moeplan platforms lists them."`
+	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100): a name that moeplan platforms lists, or a YAML file."`
 
 	Domain     int     `group:"machine" help:"GPUs per NVLink domain, instead of the platform's."`
 	Node       int     `name:"gpus-per-node" group:"machine" help:"GPUs per node, instead of the platform's."`
@@ -56,7 +58,7 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := topology.LookupPlatform(cmp.Or(f.GPU, defaultGPU))
+	p, err := lookupPlatform(cmp.Or(f.GPU, defaultGPU))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,6 +87,36 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 		}
 	}
 	return m, p, nil
+}
+
+// isFile tells a platform file from a platform's name.
+func isFile(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// gpuFile is the file that describes the platform, "" for one of the catalogue.
+func (f *machine) gpuFile() string {
+	if isFile(f.GPU) {
+		return f.GPU
+	}
+	return ""
+}
+
+// lookupPlatform finds a platform of the catalogue, or reads a YAML file.
+func lookupPlatform(name string) (*topology.Platform, error) {
+	if !isFile(name) {
+		return topology.LookupPlatform(name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &coded{exitUsage, err}
+	}
+	defer f.Close()
+	p, err := config.ReadPlatform(name, f)
+	if err != nil {
+		return nil, &coded{exitUsage, err}
+	}
+	return p, nil
 }
 
 // request turns flags into the part of a request that every command shares.

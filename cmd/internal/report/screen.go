@@ -15,8 +15,9 @@ import (
 const gib = float64(1 << 30)
 
 // Screen writes the main screen: the answer, at most 100 columns wide. flags are those that repeat the question in
-// the command which checks the answer, as far as the layout's text does not say it.
-func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string) {
+// the command which checks the answer, as far as the layout's text does not say it; gpuFile is the file that describes
+// the platform, if it is not one of the catalogue.
+func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	p := printer{w: w}
 	p.question(m, r)
 	if len(r.Plans) == 0 {
@@ -30,7 +31,7 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string) {
 	p.memory(r)
 	p.pareto(r)
 	p.searched(r)
-	p.check(m, r, flags)
+	p.check(m, r, flags, gpuFile)
 }
 
 // printer writes sections whose first line carries a label.
@@ -296,9 +297,9 @@ func (p printer) searched(r *plan.Result) {
 	}
 }
 
-func (p printer) check(m *arch.Model, r *plan.Result, flags string) {
+func (p printer) check(m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	q := &r.Request
-	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", m.ID, q.GPUs, q.Platform)}
+	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", m.ID, q.GPUs, cmp.Or(gpuFile, q.Platform))}
 	if flags != "" {
 		lines = append(lines, fmt.Sprintf("  %s \\", strings.TrimSpace(flags)))
 	}
