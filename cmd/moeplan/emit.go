@@ -34,7 +34,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	l, err := c.chosen(ctx, &r)
+	l, err := chosenLayout(ctx, c.Layout, &r)
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// chosen is the layout given, if its rules hold, or the best plan's.
-func (c *emitCmd) chosen(ctx context.Context, r *plan.Request) (layout.Layout, error) {
-	text := strings.Join(c.Layout, " ")
+// chosenLayout is the layout given, if its rules hold, or the best plan's.
+func chosenLayout(ctx context.Context, words []string, r *plan.Request) (layout.Layout, error) {
+	text := strings.Join(words, " ")
 	if text == "" {
 		result, err := plan.Search(ctx, *r)
 		if err != nil {

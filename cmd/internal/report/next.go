@@ -1,0 +1,42 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout/plan"
+)
+
+// Next writes the experiments to try on a layout, one after the other; sources adds where each claim comes from.
+func Next(w io.Writer, e *plan.Experiments, sources bool) {
+	p := printer{w: w}
+	p.section("LAYOUT", wrapLayout(e.Key)...)
+	p.section("BASELINE", fmt.Sprintf("%s s a step at bring-up; expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Wall))
+	p.blank()
+	for i := range e.List {
+		x := &e.List[i]
+		expected := "not priced"
+		if x.Expected != nil {
+			expected = fmt.Sprintf("%+.0f %% time", 100**x.Expected)
+		}
+		if x.Memory != nil {
+			expected += fmt.Sprintf(", %+.1f GiB", float64(*x.Memory)/gib)
+		}
+		p.section(fmt.Sprintf("%2d", x.Order), fmt.Sprintf("%s   (%s)", x.Variable, expected))
+		p.prose("", "why: "+x.Why)
+		p.section("", "flags: "+strings.Join(x.Flags, " "))
+		if len(x.Requires) > 0 {
+			p.prose("", "needs: "+strings.Join(x.Requires, "; "))
+		}
+		p.prose("", "accept: "+strings.ReplaceAll(x.Accept, plan.SteadyAB, "a matched A/B"))
+		if sources {
+			p.prose("", "source: "+x.Source)
+		}
+	}
+	p.blank()
+	p.prose("MATCHED A/B", plan.SteadyAB)
+	if len(e.Excluded) > 0 {
+		p.prose("NOT HERE", e.Excluded...)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout/plan"
+)
+
+type nextCmd struct {
+	Layout []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
+	Why    bool     `help:"Add the source of each claim."`
+
+	machine  `embed:""`
+	runFlags `embed:""`
+	Output   string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+}
+
+func (c *nextCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.request(&c.runFlags)
+	if err != nil {
+		return err
+	}
+	l, err := chosenLayout(ctx, c.Layout, &r)
+	if err != nil {
+		return err
+	}
+	next, err := plan.Next(ctx, r, l)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(s.out, next)
+	}
+	report.Next(s.out, next, c.Why)
+	return nil
+}
