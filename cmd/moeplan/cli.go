@@ -11,11 +11,13 @@ import (
 // grammar is the command line.
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
+	Recipes   recipesCmd   `cmd:"" help:"Search the published layouts."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

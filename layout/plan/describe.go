@@ -113,6 +113,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		hot := now.HotInNVLink()
 		out.NVLinkFraction = &hot
 	}
+	out.PublishedTwin = twinOf(p.model.ID, p.platform.ID, l)
 	var worst memmodel.Stage
 	for i := range stages {
 		if stages[i].PeakAllocated > worst.PeakAllocated {

@@ -89,12 +89,12 @@ type Plan struct {
 	ExposedMS      float64    `json:"exposed_communication_ms"`
 	Communication  []Traffic  `json:"communication"`
 	Wall           string     `json:"wall"`
-	// PublishedTwin is the nearest published layout; null until the recipes are embedded.
-	PublishedTwin *struct{} `json:"published_twin"`
-	WorstStage    int       `json:"worst_pipeline_rank"` // whose peak is largest
-	CheckStage    int       `json:"check_pipeline_rank"` // likewise, of those that a fake process group can impersonate
-	Notes         []string  `json:"notes"`
-	Why           []string  `json:"why"`
+	// PublishedTwin is the nearest published layout; null where the model was not published on that GPU kind.
+	PublishedTwin *Twin    `json:"published_twin"`
+	WorstStage    int      `json:"worst_pipeline_rank"` // whose peak is largest
+	CheckStage    int      `json:"check_pipeline_rank"` // likewise, of those that a fake process group can impersonate
+	Notes         []string `json:"notes"`
+	Why           []string `json:"why"`
 }
 
 // Sizes are a plan's degrees and batch under Megatron's names.

@@ -50,8 +50,8 @@ func Lookup(id string) *Recipe {
 
 // Nearest returns the record closest to a layout of a model on a GPU kind (both by our catalogues' IDs), or nil if none
 // was published: the nearest number of GPUs first, then the nearest pair of meshes, both by factors of two; of equals
-// the same precision, sequence length and micro-batch, a measured record, the newest container. Records that
-// cannot run and fine-tuning are left out.
+// a measured record, then the same precision, sequence length and micro-batch (and no vision tower), then the newest
+// container. Records that cannot run and fine-tuning are left out.
 func Nearest(model, platform string, l *layout.Layout) *Recipe {
 	var best *Recipe
 	var least distance
@@ -69,14 +69,14 @@ func Nearest(model, platform string, l *layout.Layout) *Recipe {
 // distance is how far a record is from a layout, in the order in which it counts.
 type distance struct {
 	gpus, mesh float64 // factors of two
-	rest       int     // precision, sequence, micro-batch that differ
 	unmeasured int
+	rest       int // precision, sequence, micro-batch that differ; a vision tower
 	container  string
 }
 
 func (d *distance) compare(e *distance) int {
-	return cmp.Or(cmp.Compare(d.gpus, e.gpus), cmp.Compare(d.mesh, e.mesh), cmp.Compare(d.rest, e.rest),
-		cmp.Compare(d.unmeasured, e.unmeasured), -cmp.Compare(d.container, e.container))
+	return cmp.Or(cmp.Compare(d.gpus, e.gpus), cmp.Compare(d.mesh, e.mesh), cmp.Compare(d.unmeasured, e.unmeasured),
+		cmp.Compare(d.rest, e.rest), -cmp.Compare(d.container, e.container))
 }
 
 func (r *Recipe) distance(l *layout.Layout) distance {
@@ -85,7 +85,8 @@ func (r *Recipe) distance(l *layout.Layout) distance {
 		gpus: apart(r.GPUs, l.World),
 		mesh: apart(r.TP, l.TP) + apart(r.CP, l.CP) + apart(r.PP, l.PP) + apart(r.EP, l.EP) + apart(r.ETP, l.ETP),
 	}
-	for _, differs := range []bool{r.Precision != l.Precision.String(), r.Sequence != l.SeqLength, r.MicroBatch != l.MicroBatchSize} {
+	for _, differs := range []bool{r.Precision != l.Precision.String(), r.Sequence != l.SeqLength, r.MicroBatch != l.MicroBatchSize,
+		strings.Contains(strings.ToLower(r.Model), "vl")} {
 		if differs {
 			d.rest++
 		}

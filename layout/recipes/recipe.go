@@ -120,21 +120,26 @@ func (r *Recipe) Platform() string {
 // Pretraining reports whether the record trains all parameters from plain sequences.
 func (r *Recipe) Pretraining() bool { return strings.HasPrefix(r.Task, "pretrain") && !r.PEFT }
 
-// Layout is the record's layout in layout's text form, with what the source states and nothing else.
-func (r *Recipe) Layout() string {
+// Mesh is the record's degrees and VPP in layout's text form, with what the source states and nothing else.
+func (r *Recipe) Mesh() string {
 	var words []string
-	size := func(name string, n int) {
-		if n > 0 {
-			words = append(words, name+strconv.Itoa(n))
+	for _, d := range []struct {
+		name string
+		size int
+	}{{"tp", r.TP}, {"cp", r.CP}, {"pp", r.PP}, {"vpp", r.VPP}, {"ep", r.EP}, {"etp", r.ETP}} {
+		if d.size > 0 {
+			words = append(words, d.name+strconv.Itoa(d.size))
 		}
 	}
-	size("tp", r.TP)
-	size("cp", r.CP)
-	size("pp", r.PP)
-	size("vpp", r.VPP)
-	size("ep", r.EP)
-	size("etp", r.ETP)
-	size("mbs", r.MicroBatch)
+	return strings.Join(words, " ")
+}
+
+// Layout is the record's layout in layout's text form, with what the source states and nothing else.
+func (r *Recipe) Layout() string {
+	words := strings.Fields(r.Mesh())
+	if r.MicroBatch > 0 {
+		words = append(words, "mbs"+strconv.Itoa(r.MicroBatch))
+	}
 	text := func(name, value string) {
 		if value != "" {
 			words = append(words, name+value)
