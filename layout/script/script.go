@@ -9,15 +9,15 @@ import (
 
 // Script is what a launch file would launch.
 type Script struct {
-	Name    string
-	Dialect Dialect
-	Why     string // why Detect thinks so
+	Name    string  `json:"name"`
+	Dialect Dialect `json:"dialect"`
+	Why     string  `json:"why"` // why Detect thinks so
 	// Commands are the launches in the order in which they would happen.
-	Commands []Command
-	// Warnings are in the order of their first appearance in the file.
-	Warnings []Warning
+	Commands []Command `json:"commands"`
+	// Warnings are in a fixed order: a limit, variables by place, then what was asked for as it happened.
+	Warnings []Warning `json:"warnings"`
 	// Complete is false when reading stopped at a limit: there may be launches that are not listed.
-	Complete bool
+	Complete bool `json:"complete"`
 }
 
 // Training returns the launch that most looks like training with Megatron: the one with the most arguments that
@@ -36,44 +36,48 @@ func (s *Script) Training() *Command {
 // Command is one launch of a program.
 type Command struct {
 	// Launcher started the program: torchrun, python, deepspeed, megatron (ms-swift), or "" for a bare argv or YAML.
-	Launcher string
-	// Wrappers are what the launcher itself was started through, outermost first: srun, numactl, bash -c.
-	Wrappers []string
+	Launcher string `json:"launcher"`
+	// Wrappers are what the launcher itself was started through, outermost first: srun, numactl.
+	Wrappers []string `json:"wrappers"`
 	// Program is the script or, with Module, the Python module: "pretrain_gpt.py".
-	Program string
-	Module  bool
+	Program string `json:"program"`
+	Module  bool   `json:"module"`
 	// Args are the program's arguments, expanded as bash would.
-	Args []string
+	Args []string `json:"args"`
 	// Dialect is the spelling of Args; it is Unknown for programs that are none of ours.
-	Dialect Dialect
+	Dialect Dialect `json:"dialect"`
 	// Megatron are the arguments as Megatron-LM spells them. For the Megatron dialect these are Args.
-	Megatron []string
+	Megatron []string `json:"megatron"`
 	// Model is the model as the launch names it (a Hugging Face name, a path, a recipe), in dialects that take the
 	// shapes from there; else empty.
-	Model string
+	Model string `json:"model"`
 	// Assumed are defaults of the dialect that differ from Megatron-LM's and were written into Megatron.
-	Assumed []string
+	Assumed []string `json:"assumed"`
 	// Unmapped are the arguments that the dialect has and the translation does not.
-	Unmapped []Unmapped
+	Unmapped []Unmapped `json:"unmapped"`
 	// Nodes, PerNode and World are the sizes of the launch. World is Nodes times PerNode or given directly.
-	Nodes, PerNode, World Count
+	Nodes   Count `json:"nodes"`
+	PerNode Count `json:"per_node"`
+	World   Count `json:"world"`
 	// Env holds the exported variables that the script set, and those set for this command alone.
-	Env map[string]string
+	Env map[string]string `json:"env"`
 	// File, Line and Col are where the launch is written; "bash -c" and eval strings count from their own start.
-	File      string
-	Line, Col int
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Col  int    `json:"col"`
 }
 
 // Unmapped is an argument that a translation left out.
 type Unmapped struct {
-	Key, Value string
-	Reason     string
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Reason string `json:"reason"`
 }
 
 // Count is a number with its origin. N is 0 if it is not known; From says why or whence.
 type Count struct {
-	N    int
-	From string
+	N    int    `json:"n"`
+	From string `json:"from"`
 }
 
 // Known reports whether the number is known.
@@ -101,17 +105,18 @@ const (
 
 // Warning is a thing that the answer depends on and that was not known.
 type Warning struct {
-	Kind WarningKind
+	Kind WarningKind `json:"kind"`
 	// Name is the variable, the program or the file.
-	Name      string
-	File      string
-	Line, Col int // 0 if there is no one place
+	Name string `json:"name"`
+	File string `json:"file"`
+	Line int    `json:"line"` // 0 if there is no one place
+	Col  int    `json:"col"`  // 0 if there is no one place
 	// Affects are the flags of launches that change with it: "--num-layers", or "launch" where it decides whether
 	// a launch happens at all. It is empty for NotRead, Stopped and ScriptError.
-	Affects []string
+	Affects []string `json:"affects"`
 	// Set is the option that would supply the value, "NNODES=VALUE", or "" if none can.
-	Set     string
-	Message string
+	Set     string `json:"set"`
+	Message string `json:"message"`
 }
 
 // Options bound and feed the reading of a script. The zero value is usable.
