@@ -5,17 +5,15 @@ import (
 	"github.com/moeplan/moeplan/layout/arch"
 )
 
-const w = activationBytes
-
 // attention tallies what one attention block saves for backward (memory-model.md 3.1 and 3.2), from the
 // layer's input to the input of the output projection.
 func (s *shape) attention(t *tally) {
-	t.save("layer input", w*s.ts*s.h, 0)
 	if s.m.MLA != nil {
 		s.latentAttention(t)
-		return
+	} else {
+		s.groupedQueryAttention(t)
 	}
-	s.groupedQueryAttention(t)
+	t.save("attention dropout-add mask", s.dropoutMask(), 0)
 }
 
 // groupedQueryAttention is MHA and GQA. The input norm is fused into linear_qkv, whose module saves both its
@@ -28,17 +26,19 @@ func (s *shape) groupedQueryAttention(t *tally) {
 	kvHeads := kvHeadsPerRank(m, s.l.TP)
 	kv := kvHeads * headDim // of K, and again of V
 
-	t.save("linear_qkv input (norm output)", s.linearInput(s.ts*s.h), 0)
+	t.saveOr("layer input", s.w*s.ts*s.h, 0, OffloadQKVLinear)
+	t.saveOr("linear_qkv input (norm output)", s.linearInput(s.ts*s.h), 0, OffloadQKVLinear)
 	t.save("input norm statistics", s.normStats(s.ts), 0)
 	if m.QKNorm != arch.NoQKNorm {
-		t.save("query and key before their norm", w*s.t*(q+kv), 0)
+		t.saveOr("query and key before their norm", s.w*s.t*(q+kv), 0, OffloadQKVLinear)
 		t.save("query and key norm statistics", s.normStats(s.t*(heads/s.tp+kvHeads)), 0)
 	}
-	t.save("query, key, value", w*s.t*(q+2*kv), 0)
-	t.save("attention output", w*s.t*q, 0)
+	t.saveOr("query", s.w*s.t*q, 0, OffloadCoreAttn)
+	t.saveOr("key and value", 2*s.w*s.t*kv, 0, OffloadCoreAttn)
+	t.saveOr("attention output", s.w*s.t*q, 0, OffloadAttnProj)
 	s.attentionKernel(t, q, heads/s.tp)
 	if m.AttentionOutputGate {
-		t.save("output gate and gated output", 2*w*s.t*q, 0)
+		t.save("output gate and gated output", 2*s.w*s.t*q, 0)
 	}
 }
 
@@ -50,23 +50,24 @@ func (s *shape) latentAttention(t *tally) {
 	qkDim, vDim := int64(a.QKHeadDim+a.QKPosEmbHeadDim), int64(a.VHeadDim)
 	ql, kl, rope := int64(a.QLoraRank), int64(a.KVLoraRank), int64(a.QKPosEmbHeadDim)
 
-	t.save("down projections' input (norm output)", s.downProjectionInput(), layout.LayerNorm)
+	t.saveOr("layer input", s.w*s.ts*s.h, 0, OffloadAttnNorm)
+	t.saveOr("down projections' input (norm output)", s.downProjectionInput(), layout.LayerNorm, OffloadQKVLinear)
 	t.save("input norm statistics", s.normStats(s.ts), 0)
 	if ql > 0 {
-		t.save("query latent", w*s.ts*ql, 0)
-		t.save("query up-projection input (norm output)", s.linearInput(s.ts*ql), layout.MLAUpProj)
+		t.saveOr("query latent", s.w*s.ts*ql, 0, OffloadQKVLinear)
+		t.saveOr("query up-projection input (norm output)", s.linearInput(s.ts*ql), layout.MLAUpProj, OffloadQKVLinear)
 		t.save("query latent norm statistics", s.normStats(s.ts), 0)
 	}
-	t.save("key-value latent with rotary key", w*s.ts*(kl+rope), 0)
-	t.save("key-value up-projection input (norm output)", s.linearInput(s.ts*kl), layout.MLAUpProj)
+	t.saveOr("key-value latent with rotary key", s.w*s.ts*(kl+rope), 0, OffloadQKVLinear)
+	t.saveOr("key-value up-projection input (norm output)", s.linearInput(s.ts*kl), layout.MLAUpProj, OffloadQKVLinear)
 	t.save("key-value latent norm statistics", s.normStats(s.ts), 0)
 	if s.l.SequenceParallel {
-		t.save("rotary key gathered over TP", w*s.t*rope, 0)
+		t.save("rotary key gathered over TP", s.w*s.t*rope, 0)
 	}
-	t.save("query", w*s.t*heads*qkDim, layout.MLAUpProj)
-	t.save("key", w*s.t*heads*qkDim, layout.MLAUpProj)
-	t.save("value", w*s.t*heads*vDim, layout.MLAUpProj)
-	t.save("attention output", w*s.t*heads*vDim, 0)
+	t.saveOr("query", s.w*s.t*heads*qkDim, layout.MLAUpProj, OffloadCoreAttn)
+	t.saveOr("key", s.w*s.t*heads*qkDim, layout.MLAUpProj, OffloadCoreAttn)
+	t.saveOr("value", s.w*s.t*heads*vDim, layout.MLAUpProj, OffloadCoreAttn)
+	t.saveOr("attention output", s.w*s.t*heads*vDim, 0, OffloadAttnProj)
 	s.attentionKernel(t, heads*vDim, heads)
 }
 
@@ -74,21 +75,45 @@ func (s *shape) latentAttention(t *tally) {
 // quantized copy each (memory-model.md 3.8).
 func (s *shape) downProjectionInput() int64 {
 	n := s.linearInput(s.ts * s.h)
-	if s.linearInputMilli < w*1000 && s.m.MLA.QLoraRank > 0 {
+	if s.quantized() && s.m.MLA.QLoraRank > 0 {
 		n *= 2
 	}
 	return n
 }
 
-// attentionKernel is what the attention kernel keeps besides q, k, v and its output: softmax statistics, and a
-// second output for FlashAttention 2 and for all-to-all context parallelism.
+// attentionKernel is what the attention kernel keeps besides q, k, v and its output: softmax statistics and a second
+// output for FlashAttention 2 and for all-to-all context parallelism; or the scores' softmax, and its dropout, where
+// no fused kernel runs (memory-findings.md C4 and C5).
 func (s *shape) attentionKernel(t *tally, outputWidth, heads int64) {
-	t.save("softmax statistics", 4*s.t*heads, layout.CoreAttn)
-	if s.run.FlashAttention2 {
-		t.save("FlashAttention 2 output copy", w*s.t*outputWidth, layout.CoreAttn)
+	switch s.kernel {
+	case UnfusedAttention:
+		s.unfusedKernel(t)
+		return
+	case FlashAttention2:
+		t.save("FlashAttention 2 output copy", s.w*s.t*outputWidth, layout.CoreAttn)
 	}
+	t.save("softmax statistics", 4*s.t*heads, layout.CoreAttn)
 	if s.cpAllToAll {
-		t.save("attention output before the CP all-to-all", w*s.t*outputWidth, 0)
+		t.save("attention output before the CP all-to-all", s.w*s.t*outputWidth, 0)
+	}
+}
+
+// unfusedKernel: with the fused scale-mask-softmax the probabilities, and with dropout their mask and what is left of
+// them; without it an fp32 softmax beside what the product with V reads (memory-findings.md C4).
+func (s *shape) unfusedKernel(t *tally) {
+	a := s.scores()
+	if s.run.UnfusedSoftmax {
+		t.save("fp32 attention softmax", 4*a, layout.CoreAttn)
+		t.save("attention probabilities", s.w*a, layout.CoreAttn)
+		if s.run.AttentionDropout {
+			t.save("attention dropout mask", a, layout.CoreAttn)
+		}
+		return
+	}
+	t.save("attention softmax", s.w*a, layout.CoreAttn)
+	if s.run.AttentionDropout {
+		t.save("attention dropout mask", a, layout.CoreAttn)
+		t.save("attention probabilities after dropout", s.w*a, layout.CoreAttn)
 	}
 }
 

@@ -14,7 +14,7 @@ func (s *shape) device(c *class, allocated int64) Device {
 		outsideLow += ncclLow
 		outsideHigh += ncclHigh
 	}
-	if c.moe > 0 && s.l.EP > 1 {
+	if c.has(layerKind.moe) && s.l.EP > 1 {
 		outsideHigh += allToAllHigh
 	}
 	reserved := int64(float64(allocated) * reservedHigh)

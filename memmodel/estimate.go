@@ -15,9 +15,10 @@ const maxChunks = 64
 type Estimator struct {
 	model     *arch.Model
 	run       Run
-	mtpMoE    bool
+	kinds     *modelKinds
 	splits    map[*layout.Split]*splitClasses
 	schedules map[scheduleKey][]moment
+	chunks    [maxChunks]chunkBytes // scratch
 }
 
 // New returns an estimator, or an *UnsupportedError that names the kind of layer it cannot price.
@@ -31,7 +32,7 @@ func New(m *arch.Model, run Run) (*Estimator, error) {
 	return &Estimator{
 		model:     m,
 		run:       run,
-		mtpMoE:    mtpIsMoE(m),
+		kinds:     kindsOf(m),
 		splits:    make(map[*layout.Split]*splitClasses),
 		schedules: make(map[scheduleKey][]moment),
 	}, nil
@@ -57,8 +58,13 @@ type Stage struct {
 	// AllocatedAfterStep is torch.cuda.memory_allocated() between steps, PeakAllocated
 	// torch.cuda.max_memory_allocated() after two or more steps.
 	AllocatedAfterStep, PeakAllocated int64
+	// StepCopies are the part of Optimizer that the optimizer's step leaves until the next zero_grad: it is in
+	// AllocatedAfterStep, but not there while a pass runs.
+	StepCopies int64
 	// Device is what the card sees.
 	Device Device
+	// Host is what the rank keeps in host memory; zero without offload.
+	Host HostBytes
 
 	// ImbalanceSlope is how many bytes the peak grows when the fullest expert rank receives once more its
 	// balanced load, for the one layer that runs.
@@ -74,19 +80,16 @@ func (e *Estimator) Estimate(l *layout.Layout) ([]Stage, error) {
 	if err := supportedLayout(l); err != nil {
 		return nil, err
 	}
-	if l.VPP > maxChunks {
-		return nil, &UnsupportedError{fmt.Sprintf("VPP %d (the largest priced is %d)", l.VPP, maxChunks)}
-	}
-	s := newShape(e.model, &e.run, e.mtpMoE, l)
+	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)
-	kinds, acts := s.parameters(), s.activations()
+	p, acts := s.parts(), s.activations()
 	stages := make([]Stage, l.PP)
 	for r := range stages {
 		c := split.classes[split.ofRank[r]] // a copy: the rank of this stage, not of its class
 		if r > 0 {
-			c.rank = r
+			c.rank, c.last = r, r == l.PP-1
 		}
-		stages[r] = e.stage(&s, &c, &kinds, &acts)
+		stages[r] = e.stage(&s, &c, &p, &acts)
 	}
 	return stages, nil
 }
@@ -94,12 +97,13 @@ func (e *Estimator) Estimate(l *layout.Layout) ([]Stage, error) {
 // Peak returns the largest peak_allocated over all stages and the stage that has it. It allocates nothing for
 // a pipeline split it has seen. The layout must be one that Estimate accepts.
 func (e *Estimator) Peak(l *layout.Layout) (bytes int64, pipelineRank int) {
-	s := newShape(e.model, &e.run, e.mtpMoE, l)
+	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)
-	kinds, acts := s.parameters(), s.activations()
+	p, acts := s.parts(), s.activations()
 	for i := range split.classes {
 		c := &split.classes[i]
-		if b := e.allocated(&s, c, &kinds, &acts); b > bytes {
+		f := e.figuresOf(&s, c, &p, &acts)
+		if b := f.peak(); b > bytes {
 			bytes, pipelineRank = b, c.rank
 		}
 	}
@@ -109,13 +113,13 @@ func (e *Estimator) Peak(l *layout.Layout) (bytes int64, pipelineRank int) {
 // Static returns the largest state plus workspace over all stages, a lower bound of Peak that recompute and
 // the batch do not change: a search drops a mesh whose Static does not fit.
 func (e *Estimator) Static(l *layout.Layout) int64 {
-	s := newShape(e.model, &e.run, e.mtpMoE, l)
+	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)
-	kinds := s.parameters()
+	p := s.parts()
 	var worst int64
 	for i := range split.classes {
 		c := &split.classes[i]
-		st := s.stateOf(c.elements(&kinds))
+		_, st := s.rankState(c, &p)
 		worst = max(worst, st.weights+st.gradients+st.optimizer+s.workspace(c))
 	}
 	return worst
@@ -125,13 +129,17 @@ func (e *Estimator) classesOf(split *layout.Split) *splitClasses {
 	if c, ok := e.splits[split]; ok {
 		return c
 	}
-	c := classify(e.model, split)
+	c := classify(e.model, e.kinds, split)
 	e.splits[split] = c
 	return c
 }
 
 func (e *Estimator) scheduleOf(l *layout.Layout, rank int) []moment {
-	k := scheduleKey{l.PP, l.VPP, l.NumMicrobatches(), rank, l.EPOverlap}.capped()
+	k := scheduleKey{pp: l.PP, vpp: l.VPP, microbatches: l.NumMicrobatches(), rank: rank, group: e.run.GroupSize, overlap: l.EPOverlap}
+	if k.group == 0 {
+		k.group = k.pp
+	}
+	k = k.capped()
 	if s, ok := e.schedules[k]; ok {
 		return s
 	}
@@ -140,51 +148,69 @@ func (e *Estimator) scheduleOf(l *layout.Layout, rank int) []moment {
 	return s
 }
 
-// allocated is the peak of one class: the larger of its worst moment and what is there between steps.
-func (e *Estimator) allocated(s *shape, c *class, kinds *kindElements, acts *activations) int64 {
-	st := s.stateOf(c.elements(kinds))
-	static := st.weights + st.gradients + st.optimizer + s.workspace(c)
-	p := s.stagePeak(c, acts, e.scheduleOf(s.l, c.rank))
-	return max(static+s.residualTensors(c), static-s.stepCopies(c, kinds)+p.activations+p.transient)
+// rankState prices the state of one class.
+func (s *shape) rankState(c *class, p *partElements) (held, state) {
+	h := s.holdings(c, p)
+	st := s.stateOf(&h)
+	if s.run.Optimizer == Muon && s.run.FSDP == NoFSDP {
+		dense, expert := s.muonState(c)
+		st.optimizer = dense + expert
+		st.expert = s.w*h.expert + int64(s.run.GradientBytes)*h.expert + expert
+		st.dense = st.weights + st.gradients + st.optimizer - st.expert
+	}
+	st.gathered = s.gatheredWeights(c, p)
+	return h, st
 }
 
-// stepCopies is what the optimizer's step leaves until the next zero_grad and the forward pass does not see
-// (memory-findings.md C12).
-func (s *shape) stepCopies(c *class, kinds *kindElements) int64 {
-	if s.run.PrecisionAware || s.run.GradientBytes >= 4 && s.l.Precision != layout.FP16 {
-		return 0
-	}
-	e := c.elements(kinds)
-	if !s.run.DistributedOptimizer {
-		return 4 * e.Total()
-	}
-	return 4*ceilDiv(e.Dense, int64(s.l.DP())*int64(s.l.CP)) + 4*ceilDiv(e.Expert, int64(s.l.EDP()))
+// figures are the bytes of one class, as Peak and Estimate both need them.
+type figures struct {
+	held      held
+	state     state
+	workspace int64
+	residual  int64
+	at        peak
 }
 
-func (e *Estimator) stage(s *shape, c *class, kinds *kindElements, acts *activations) Stage {
-	elements := c.elements(kinds)
-	st := s.stateOf(elements)
-	ws := s.workspace(c)
-	p := s.stagePeak(c, acts, e.scheduleOf(s.l, c.rank))
+func (e *Estimator) figuresOf(s *shape, c *class, p *partElements, acts *activations) figures {
+	var f figures
+	f.held, f.state = s.rankState(c, p)
+	f.workspace, f.residual = s.workspace(c), s.residualTensors(c)
+	f.at = s.stagePeak(c, acts, f.state.gathered, e.scheduleOf(s.l, c.rank), &e.chunks)
+	return f
+}
+
+func (f *figures) static() int64 {
+	return f.state.weights + f.state.gradients + f.state.optimizer + f.workspace
+}
+
+// afterStep is what is there between steps, and the least a step's own peak can be.
+func (f *figures) afterStep() int64 { return f.static() + f.residual }
+
+// peak is the larger of the worst moment of the passes and of what is there after the optimizer's step.
+func (f *figures) peak() int64 {
+	return max(f.afterStep(), f.static()-f.state.stepCopies+f.at.activations+f.at.transient)
+}
+
+func (e *Estimator) stage(s *shape, c *class, p *partElements, acts *activations) Stage {
+	f := e.figuresOf(s, c, p, acts)
+	st := &f.state
 	out := Stage{
 		PipelineRank: c.rank,
-		Parameters:   elements,
+		Parameters:   f.held.e,
 		Weights:      st.weights, Gradients: st.gradients, Optimizer: st.optimizer,
-		DenseState: st.dense, ExpertState: st.expert,
-		Workspace:   ws,
-		Activations: p.activations, Transient: p.transient,
+		DenseState: st.dense, ExpertState: st.expert, StepCopies: st.stepCopies,
+		Workspace:   f.workspace,
+		Activations: f.at.activations, Transient: f.at.transient,
+		AllocatedAfterStep: f.afterStep(), PeakAllocated: f.peak(),
 	}
-	static := st.weights + st.gradients + st.optimizer + ws
-	out.AllocatedAfterStep = static + s.residualTensors(c)
-	running := static - s.stepCopies(c, kinds) + p.activations + p.transient
-	out.PeakAllocated = max(running, out.AllocatedAfterStep)
-	if p.moment != nil {
-		out.InBackward = p.moment.backward
-		for _, n := range p.moment.live {
+	if f.at.moment != nil {
+		out.InBackward = f.at.moment.backward
+		for _, n := range f.at.moment.live {
 			out.InFlight += int(n)
 		}
 	}
 	out.ImbalanceSlope = s.imbalanceSlope(c)
+	out.Host = HostBytes{Activations: f.at.host, Optimizer: st.host}
 	out.Device = s.device(c, out.PeakAllocated)
 	return out
 }
@@ -192,13 +218,13 @@ func (e *Estimator) stage(s *shape, c *class, kinds *kindElements, acts *activat
 // imbalanceSlope is how much one more balanced load would add to the layer that runs: its saved tensors, and its
 // transient.
 func (s *shape) imbalanceSlope(c *class) int64 {
-	if c.moe == 0 && !(c.mtp > 0 && c.mtpMoE) {
+	if !c.has(layerKind.moe) {
 		return 0
 	}
 	fm := int64(s.m.MoE.FFNHiddenSize) / s.etp
-	saved := w * s.rows * (s.hl + (s.gate()+1)*fm)
+	saved := s.w * s.rows * (s.hl + (s.gate()+1)*fm)
 	more := *s.run
 	more.Imbalance = s.run.Imbalance + 1
-	heavier := newShape(s.m, &more, s.mtpMoE, s.l)
+	heavier := newShape(s.m, &more, s.kinds, s.l)
 	return saved + heavier.moeForward() - s.moeForward()
 }

@@ -8,91 +8,41 @@ import (
 // denseMLP tallies what a dense MLP saves (memory-model.md 3.3). Its norm is fused into fc1.
 func (s *shape) denseMLP(t *tally) {
 	f := int64(s.m.FFNHiddenSize) / s.tp
-	t.save("post-attention residual", w*s.ts*s.h, 0)
+	t.save("post-attention residual", s.w*s.ts*s.h, 0)
 	t.save("fc1 input (norm output)", s.linearInput(s.ts*s.h), layout.MLP)
 	t.save("MLP norm statistics", s.normStats(s.ts), layout.MLP)
-	t.save("fc1 output", w*s.t*s.gate()*f, layout.MLP)
+	t.save("fc1 output", s.w*s.t*s.gate()*f, layout.MLP)
 	t.save("fc2 input (activation output)", s.linearInput(s.t*f), layout.MLP)
+	if n := s.unfusedActivationTensors() - 1; n > 0 { // without probabilities one product less
+		t.save("unfused activation", n*s.w*s.t*f, layout.MLP)
+	}
+	t.save("MLP dropout-add mask", s.dropoutMask(), 0)
 }
 
-// moeMLP tallies what a MoE layer saves with memory-efficient permutation, in which the expert activation
-// multiplies the probabilities so that the second linear's output need not be kept (memory-model.md 3.4).
-func (s *shape) moeMLP(t *tally) {
-	moe := s.m.MoE
-	fm := int64(moe.FFNHiddenSize) / s.etp
-	experts := int64(moe.NumExperts)
-
-	t.save("post-attention residual", w*s.ts*s.h, 0)
-	t.save("pre-MLP norm output", w*s.ts*s.h, layout.LayerNorm)
-	t.save("pre-MLP norm statistics", s.normStats(s.ts), 0)
-
-	t.save("router", s.ts*experts*routerBytesPerEntry+8*s.sent, layout.MoE)
-	s.dispatcher(t)
-	t.save("expert fc1 input (dispatched tokens)", s.linearInput(s.rows*s.hl), layout.MoE)
-	t.save("permuted probabilities", 4*s.rows, layout.MoE)
-	t.save("expert fc1 output", w*s.rows*s.gate()*fm, layout.MoE)
-	t.save("expert fc2 input (activation output)", s.linearInput(s.rows*fm), layout.MoE|layout.MoEAct)
-	if !s.fusedExpertActivation() {
-		// act(gate), the offset value half and their product before the probabilities are operands of
-		// products, so autograd keeps each (memory-findings.md C9).
-		t.save("unfused expert activation", 3*w*s.rows*fm, layout.MoE|layout.MoEAct)
+// fusedActivation reports whether one kernel computes the activation, and for experts the product with the
+// probabilities: SwiGLU does, unless its fusion is off; quick-GEGLU only with its fusion, which models with a linear
+// offset or clamp switch off (gpt-oss passes --no-bias-gelu-fusion); squared ReLU with its own flag.
+func (s *shape) fusedActivation() bool {
+	switch s.m.Activation {
+	case arch.SwiGLU:
+		return !s.run.NoActivationFusion
+	case arch.SquaredReLU:
+		return s.run.WeightedSquaredReLU
 	}
-	if moe.LatentSize > 0 {
-		t.save("latent output projection input", w*s.ts*s.hl, layout.MoE)
-	}
-	s.sharedExperts(t)
+	return false
 }
 
-// dispatcher is what token dispatch keeps: index maps, and for DeepEP the received probabilities.
-func (s *shape) dispatcher(t *tally) {
-	moe := s.m.MoE
-	experts, k := int64(moe.NumExperts), int64(moe.TopK)
-	switch s.l.Dispatcher {
-	case layout.AllGather:
-		t.save("routing map of the gathered tokens", s.ts*int64(s.l.EP)*s.etp*s.local, layout.MoE)
-	case layout.DeepEP:
-		r := s.receivedTokens()
-		t.save("received probabilities and maps", 4*r*s.local+r*s.local+4*r*(2*s.local+1)+12*s.ts*k, layout.MoE)
-	case layout.HybridEP:
-		// dispatch with permute leaves the expert input itself, and index maps of its rows.
-		t.save("dispatch maps", 8*s.rows, layout.MoE)
-	default:
-		t.save("permutation map", 4*s.ts*(2*experts+1), layout.MoE)
-		if s.local > 1 && s.l.EP > 1 {
-			t.save("chunk sort maps", 8*s.rows, layout.MoE)
-		}
+// unfusedActivationTensors is how many tensors of the activation's width autograd keeps between an expert's fc1 output
+// and its fc2 input: the operands of each product (memory-findings.md C9). act(x) for the product with the
+// probabilities; when gated also act(gate) for that with the value half, whose offset half quick-GEGLU keeps too.
+func (s *shape) unfusedActivationTensors() int64 {
+	switch {
+	case s.fusedActivation():
+		return 0
+	case s.m.Activation == arch.QuickGEGLU:
+		return 3
+	case s.m.Activation.Gated():
+		return 2
 	}
-}
-
-func (s *shape) sharedExperts(t *tally) {
-	moe := s.m.MoE
-	if moe.SharedFFNSize == 0 {
-		return
-	}
-	fs := int64(moe.SharedFFNSize) / s.tp
-	drop := layout.MoE | layout.SharedExperts
-	t.save("shared expert fc1 output", w*s.t*s.gate()*fs, drop)
-	t.save("shared expert fc2 input", s.linearInput(s.t*fs), drop)
-	if moe.SharedExpertGate {
-		t.save("shared expert output before its gate", w*s.ts*s.h, drop)
-	}
-}
-
-// fusedExpertActivation reports whether one kernel computes act(x)*probs: SwiGLU does, quick-GEGLU only with
-// its fusion on, which models with a linear offset or clamp switch off (gpt-oss passes --no-bias-gelu-fusion).
-func (s *shape) fusedExpertActivation() bool { return s.m.Activation == arch.SwiGLU }
-
-// receivedTokens is how many distinct tokens one rank receives under a de-duplicating dispatcher with uniform
-// routing: each token once per rank that holds one of its experts (memory-model.md 3.4).
-func (s *shape) receivedTokens() int64 {
-	ep, k := float64(s.l.EP), s.m.MoE.TopK
-	miss := 1.0
-	e, local := float64(s.m.MoE.NumExperts), float64(s.local)
-	for i := range k {
-		miss *= (e - local - float64(i)) / (e - float64(i))
-	}
-	if miss < 0 {
-		miss = 0
-	}
-	return int64(float64(s.ts) * ep * float64(s.etp) * (1 - miss))
+	return 1
 }

@@ -21,14 +21,16 @@ func TestDeepSeekLayer(t *testing.T) {
 		VPP:     4, MicroBatchSize: 1, GlobalBatchSize: 1024, SeqLength: 4096,
 	}
 	run := DefaultRun(100)
-	s := newShape(m, &run, true, &l)
+	kinds := kindsOf(m)
+	moe := kindOf(arch.Layer{Mixer: arch.MLAttention, Feedforward: arch.MoEMLP})
+	s := newShape(m, &run, kinds, &l)
 	a := s.activations()
 	recomputed := func(mod layout.Modules) float64 {
 		l := l
 		l.Recompute = layout.Recompute{Granularity: layout.Selective, Modules: mod}
-		s := newShape(m, &run, true, &l)
+		s := newShape(m, &run, kinds, &l)
 		b := s.activations()
-		return float64(a.moe.kept()-b.moe.kept()) / float64(mib)
+		return float64(a.kept(moe)-b.kept(moe)) / float64(mib)
 	}
 	for _, c := range []struct {
 		what      string
@@ -36,8 +38,8 @@ func TestDeepSeekLayer(t *testing.T) {
 		within    float64
 		reason    string
 	}{
-		{"whole MoE layer", float64(a.moe.kept()) / float64(mib), 1801.6, 0.002, "memory-model.md 3.4; the residue is the sort maps, absent with one expert sorted"},
-		{"attention with residual", float64(a.moe.attentionKept+w*s.ts*s.h) / float64(mib), 842.5, 0.001, "memory-model.md 3.2"},
+		{"whole MoE layer", float64(a.kept(moe)) / float64(mib), 1801.6, 0.002, "memory-model.md 3.4; the residue is the sort maps, absent with one expert sorted"},
+		{"attention with residual", float64(a.mixers[arch.MLAttention].kept+s.w*s.ts*s.h) / float64(mib), 842.5, 0.001, "memory-model.md 3.2"},
 		{"mla_up_proj drops", recomputed(layout.MLAUpProj), 528, 0.001, "q, k 192 MiB each, v 128, latent norm outputs 16: memory-model.md 4, in bf16"},
 		{"moe_act drops", recomputed(layout.MoEAct), 128, 0.001, "half of fc1's 256 MiB: 4096 tokens x 8 x 2048 x 2 bytes"},
 		{"layernorm drops", recomputed(layout.LayerNorm), 112, 0.001, "two norm outputs of 56 MiB"},
@@ -74,8 +76,8 @@ func TestBytesPerParameter(t *testing.T) {
 		if c.fp16 {
 			l.Precision = layout.FP16
 		}
-		s := newShape(m, &run, false, &l)
-		st := s.stateOf(Elements{Dense: p})
+		s := newShape(m, &run, kindsOf(m), &l)
+		st := s.stateOf(&held{e: Elements{Dense: p}, dense: p, denseShare: p / s.denseShards})
 		if got := float64(st.weights+st.gradients+st.optimizer) / p; got != c.want {
 			t.Errorf("%s: %g bytes a parameter, want %g", c.reason, got, c.want)
 		}

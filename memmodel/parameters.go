@@ -11,148 +11,288 @@ type Elements struct {
 	Expert int64 `json:"expert"`
 	// linear counts the weights of TE linears in both sets: what FP8 quantizes.
 	linear int64
+	// alignedDense and alignedExpert round each parameter up to where the next may start in a buffer.
+	alignedDense, alignedExpert int64
+	// single counts the dense parameters that stay fp32 (Mamba's A_log and D), which are in Dense too.
+	single int64
 }
 
 // Total is Dense + Expert.
 func (e Elements) Total() int64 { return e.Dense + e.Expert }
 
-func (e Elements) plus(o Elements, times int64) Elements {
-	return Elements{e.Dense + o.Dense*times, e.Expert + o.Expert*times, e.linear + o.linear*times}
+func (e Elements) plus(o *Elements, times int64) Elements {
+	return Elements{e.Dense + o.Dense*times, e.Expert + o.Expert*times, e.linear + o.linear*times,
+		e.alignedDense + o.alignedDense*times, e.alignedExpert + o.alignedExpert*times, e.single + o.single*times}
 }
 
-// kindElements are the parameters of each kind of layer and of the parts around them, on one rank.
-type kindElements struct {
-	dense, moe, mtp        Elements // one decoder layer of each kind, one MTP depth
-	embedding, head, norm1 Elements // word embedding, output layer, one final norm
-	positions              Elements // learned positions, whole on every TP rank, with each embedding
+// Parameter is one parameter of a rank, in the order in which the model registers it.
+type Parameter struct {
+	Name     string
+	Elements int64
+	Expert   bool // in the expert set
+	Matrix   bool // two-dimensional and neither embedding nor output layer: what Muon orthogonalizes
+	// Shared says that the first and the last stage hold a copy each (tied embeddings with PP > 1).
+	Shared bool
+	single bool
 }
 
-// parameters counts elements by the table of memory-model.md 1.1 (TE layer spec).
-func (s *shape) parameters() kindElements {
+type parameterFlags uint8
+
+const (
+	linearWeight parameterFlags = 1 << iota // quantized in FP8
+	expertSet
+	fp32Parameter
+	matrix
+)
+
+// parameters collects the parameters of one part of a model.
+type parameters struct {
+	e    Elements
+	list *[]Parameter // nil on the hot path
+}
+
+func (p *parameters) add(name string, n int64, f parameterFlags) {
+	if n == 0 {
+		return
+	}
+	aligned := roundUp(n, parameterAlignment)
+	if f&expertSet != 0 {
+		p.e.Expert += n
+		p.e.alignedExpert += aligned
+	} else {
+		p.e.Dense += n
+		p.e.alignedDense += aligned
+	}
+	if f&linearWeight != 0 {
+		p.e.linear += n
+	}
+	if f&fp32Parameter != 0 {
+		p.e.single += n
+	}
+	if p.list != nil {
+		*p.list = append(*p.list, Parameter{Name: name, Elements: n, Expert: f&expertSet != 0,
+			Matrix: f&(linearWeight|matrix) != 0, single: f&fp32Parameter != 0})
+	}
+}
+
+// norm adds a norm's weight, and for LayerNorm its bias.
+func (p *parameters) norm(m *arch.Model, name string, width int64) {
+	weight, bias := name, name
+	if p.list != nil { // joining names allocates
+		weight, bias = name+".weight", name+".bias"
+	}
+	p.add(weight, width, 0)
+	if m.Normalization == arch.LayerNorm {
+		p.add(bias, width, 0)
+	}
+}
+
+// partElements are the parameters of each kind of layer and of the parts around them, on one rank.
+type partElements struct {
+	kinds                  [numKinds]Elements // one layer of each kind that the model has
+	mtp                    Elements           // an MTP depth without its layers
+	embedding, head, norm1 Elements           // word embedding, output layer, one final norm
+	positions              Elements           // learned positions, whole on every TP rank, with each embedding
+}
+
+// parts counts elements by the table of memory-model.md 1.1 (TE layer spec).
+func (s *shape) parts() partElements {
 	m := s.m
-	norm := s.normElements(s.h)
-	attention := s.attentionElements()
-
-	var k kindElements
-	k.norm1 = Elements{Dense: norm}
-	k.head = Elements{Dense: s.vocab * s.h}
-	k.embedding = k.head
+	var p partElements
+	for _, k := range s.kinds.present {
+		var c parameters
+		s.layerParameters(&c, k)
+		p.kinds[k] = c.e
+	}
+	one := func(n int64) Elements { return Elements{Dense: n, alignedDense: roundUp(n, parameterAlignment)} }
+	var norm parameters
+	norm.norm(m, "", s.h)
+	p.norm1 = norm.e
+	p.head = one(s.vocab * s.h)
+	p.embedding = p.head
 	if m.LearnedPositions {
-		k.positions = Elements{Dense: int64(m.MaxPositionEmbeddings) * s.h}
-	}
-
-	f := int64(m.FFNHiddenSize) / s.tp
-	mlp := Elements{Dense: (s.gate()+1)*f*s.h + norm, linear: (s.gate() + 1) * f * s.h}
-	if m.LinearBias {
-		mlp.Dense += s.gate()*f + s.h
-	}
-	k.dense = attention.plus(mlp, 1)
-	last := k.dense
-	if m.MoE != nil {
-		k.moe = attention.plus(s.moeElements(), 1)
-		if s.mtpMoE {
-			last = k.moe
-		}
+		p.positions = one(int64(m.MaxPositionEmbeddings) * s.h)
 	}
 	if m.MTPNumLayers > 0 {
-		// enorm, hnorm, the column-parallel projection of both halves, one layer, a final norm.
-		projection := 2 * s.h * s.h / s.tp
-		k.mtp = last.plus(Elements{Dense: 3*norm + projection, linear: projection}, 1)
+		var mtp parameters
+		s.mtpParameters(&mtp)
+		p.mtp = mtp.e
 	}
-	return k
+	return p
 }
 
-// mtpIsMoE reports whether an MTP layer holds experts: it follows the last decoder layer
-// (NVIDIA/Megatron-LM@d98e8a64dd gpt_builders.py:56-64).
-func mtpIsMoE(m *arch.Model) bool {
-	layers := m.Layers()
-	return len(layers) > 0 && layers[len(layers)-1].Feedforward == arch.MoEMLP
-}
-
-func (s *shape) normElements(width int64) int64 {
-	if s.m.Normalization == arch.LayerNorm {
-		return 2 * width
+// layerParameters adds one layer in the order in which its modules are registered.
+func (s *shape) layerParameters(p *parameters, k layerKind) {
+	if k.mixer() != arch.NoMixer {
+		p.norm(s.m, "input_layernorm", s.h)
 	}
-	return width
+	switch k.mixer() {
+	case arch.GQA:
+		s.attentionParameters(p)
+	case arch.MLAttention:
+		s.latentAttentionParameters(p)
+	case arch.MambaMixer:
+		s.mambaParameters(p)
+	case arch.GatedDeltaNet:
+		s.deltaNetParameters(p)
+	}
+	if k.feedforward() != arch.NoFeedforward {
+		p.norm(s.m, "pre_mlp_layernorm", s.h)
+	}
+	switch k.feedforward() {
+	case arch.DenseMLP:
+		s.mlpParameters(p)
+	case arch.MoEMLP:
+		s.moeParameters(p)
+	}
 }
 
-func (s *shape) attentionElements() Elements {
+// mtpParameters: enorm, hnorm, the column-parallel projection of both halves, a final norm; the layer aside.
+func (s *shape) mtpParameters(p *parameters) {
+	p.norm(s.m, "enorm", s.h)
+	p.norm(s.m, "hnorm", s.h)
+	p.add("eh_proj.weight", 2*s.h*s.h/s.tp, linearWeight)
+	p.norm(s.m, "final_layernorm", s.h)
+}
+
+func (s *shape) attentionParameters(p *parameters) {
 	m := s.m
-	if m.MLA != nil {
-		return s.latentAttentionElements()
-	}
 	heads, groups, d := int64(m.NumAttentionHeads), int64(m.NumQueryGroups), int64(m.KVChannels)
 	q, kv := heads*d, groups*d
 	qkv := q + 2*kv
 	if m.AttentionOutputGate {
 		qkv += q
 	}
-	linear := (qkv*s.h + q*s.h) / s.tp
-	e := Elements{Dense: linear + s.normElements(s.h), linear: linear}
-	if m.QKVBias || m.LinearBias {
-		e.Dense += qkv / s.tp
+	if m.SoftmaxType == "learnable" {
+		p.add("core_attention.softmax_offset", heads/s.tp, 0)
 	}
+	p.add("linear_proj.weight", q*s.h/s.tp, linearWeight)
 	if m.LinearBias {
-		e.Dense += s.h
+		p.add("linear_proj.bias", s.h, 0)
+	}
+	p.add("linear_qkv.weight", qkv*s.h/s.tp, linearWeight)
+	if m.QKVBias || m.LinearBias {
+		p.add("linear_qkv.bias", qkv/s.tp, 0)
 	}
 	switch m.QKNorm {
 	case arch.PerHeadQKNorm, arch.FullDimQKNorm, arch.FullDimQKNormPerLayer:
 		// Megatron's own spec norms per head also where a model's weights norm the whole projection.
-		e.Dense += 2 * s.normElements(d)
+		p.norm(m, "q_layernorm", d)
+		p.norm(m, "k_layernorm", d)
 	}
-	if m.SoftmaxType == "learnable" {
-		e.Dense += heads / s.tp
-	}
-	return e
 }
 
-// latentAttentionElements: the down projections are whole on every TP rank
+// latentAttentionParameters: the down projections are whole on every TP rank
 // (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/transformer/multi_latent_attention.py, MLASelfAttention).
-func (s *shape) latentAttentionElements() Elements {
+func (s *shape) latentAttentionParameters(p *parameters) {
 	a, heads := s.m.MLA, int64(s.m.NumAttentionHeads)
 	ql, kl, rope := int64(a.QLoraRank), int64(a.KVLoraRank), int64(a.QKPosEmbHeadDim)
 	qk, v := int64(a.QKHeadDim), int64(a.VHeadDim)
+	normed := s.m.QKNorm == arch.MLALatentNorm
 
-	linear := s.h*(kl+rope) + (kl*heads*(qk+v)+heads*v*s.h)/s.tp
+	p.add("linear_proj.weight", heads*v*s.h/s.tp, linearWeight)
+	if s.m.LinearBias {
+		p.add("linear_proj.bias", s.h, 0)
+	}
 	if ql > 0 {
-		linear += s.h*ql + ql*heads*(qk+rope)/s.tp
+		p.add("linear_q_down_proj.weight", s.h*ql, linearWeight)
+		p.add("linear_q_up_proj.weight", ql*heads*(qk+rope)/s.tp, linearWeight)
 	} else {
-		linear += s.h * heads * (qk + rope) / s.tp
+		p.add("linear_q_proj.weight", s.h*heads*(qk+rope)/s.tp, linearWeight)
 	}
-	e := Elements{Dense: linear + s.normElements(s.h), linear: linear}
-	if s.m.QKNorm == arch.MLALatentNorm {
-		e.Dense += s.normElements(kl) + s.normElements(ql)
+	p.add("linear_kv_down_proj.weight", s.h*(kl+rope), linearWeight)
+	p.add("linear_kv_up_proj.weight", kl*heads*(qk+v)/s.tp, linearWeight)
+	if normed && ql > 0 {
+		p.norm(s.m, "q_layernorm", ql)
 	}
-	return e
+	if normed {
+		p.norm(s.m, "kv_layernorm", kl)
+	}
 }
 
-func (s *shape) moeElements() Elements {
+// mambaParameters: NVIDIA/Megatron-LM@d98e8a64dd megatron/core/ssm/mamba_mixer.py. A_log and D stay fp32.
+func (s *shape) mambaParameters(p *parameters) {
+	a := s.m.Mamba
+	heads := int64(a.NumHeads)
+	inner := heads * int64(a.HeadDim)
+	states := 2 * int64(a.NumGroups) * int64(a.StateDim)
+	p.add("dt_bias", heads/s.tp, 0)
+	p.add("A_log", heads/s.tp, fp32Parameter)
+	p.add("D", heads/s.tp, fp32Parameter)
+	p.add("in_proj.weight", s.h*(2*inner+states+heads)/s.tp, linearWeight)
+	p.add("conv1d.weight", (inner+states)*int64(a.ConvKernel)/s.tp, 0)
+	p.add("conv1d.bias", (inner+states)/s.tp, 0)
+	p.add("norm.weight", inner/s.tp, 0)
+	p.add("out_proj.weight", inner*s.h/s.tp, linearWeight)
+}
+
+// deltaNetParameters: NVIDIA/Megatron-LM@d98e8a64dd megatron/core/ssm/gated_delta_net.
+func (s *shape) deltaNetParameters(p *parameters) {
+	a := s.m.LinearAttention
+	heads := int64(a.NumValueHeads)
+	qk, v := int64(a.KeyHeadDim)*int64(a.NumKeyHeads), int64(a.ValueHeadDim)*heads
+	p.add("in_proj.weight", s.h*(2*qk+2*v+deltaNetGates(a.Variant, qk, v, heads))/s.tp, linearWeight)
+	p.add("conv1d.weight", (2*qk+v)*int64(a.ConvKernelDim)/s.tp, 0)
+	p.add("dt_bias", heads/s.tp, 0)
+	p.add("A_log", heads/s.tp, 0)
+	p.add("out_norm.weight", int64(a.ValueHeadDim), 0)
+	p.add("out_proj.weight", v*s.h/s.tp, linearWeight)
+}
+
+func (s *shape) mlpParameters(p *parameters) {
+	f := int64(s.m.FFNHiddenSize) / s.tp
+	p.add("linear_fc1.weight", s.gate()*f*s.h, linearWeight)
+	if s.m.LinearBias {
+		p.add("linear_fc1.bias", s.gate()*f, 0)
+	}
+	p.add("linear_fc2.weight", f*s.h, linearWeight)
+	if s.m.LinearBias {
+		p.add("linear_fc2.bias", s.h, 0)
+	}
+}
+
+func (s *shape) moeParameters(p *parameters) {
 	m, moe := s.m, s.m.MoE
 	experts, fm := int64(moe.NumExperts), int64(moe.FFNHiddenSize)/s.etp
-	expert := (s.gate() + 1) * fm * s.hl
-	var e Elements
-	e.Dense = s.normElements(s.h) + experts*s.h
-	e.linear = s.local * expert
+	p.add("router.weight", experts*s.h, matrix)
 	if m.LinearBias {
-		e.Dense += experts
-		expert += s.gate()*fm + s.hl
+		p.add("router.bias", experts, 0)
 	}
 	if moe.LatentSize > 0 {
-		e.Dense += 2 * s.h * s.hl
-		e.linear += 2 * s.h * s.hl
+		p.add("fc1_latent_proj.weight", s.h*s.hl, linearWeight)
+		p.add("fc2_latent_proj.weight", s.h*s.hl, linearWeight)
 	}
+	set := parameterFlags(0)
+	if s.l.EP > 1 || s.l.ETP != s.l.TP {
+		set = expertSet
+	}
+	s.expertParameters(p, fm, set)
 	if moe.SharedFFNSize > 0 {
-		shared := (s.gate() + 1) * int64(moe.SharedFFNSize) * s.h / s.tp
-		e.Dense += shared
-		e.linear += shared
+		fs := int64(moe.SharedFFNSize) / s.tp
 		if moe.SharedExpertGate {
-			e.Dense += s.h
+			p.add("shared_experts.gate_weight", s.h, 0)
+		}
+		p.add("shared_experts.linear_fc1.weight", s.gate()*fs*s.h, linearWeight)
+		p.add("shared_experts.linear_fc2.weight", fs*s.h, linearWeight)
+	}
+}
+
+// expertParameters adds the routed experts of this rank: one by one where they are listed, else all at once.
+func (s *shape) expertParameters(p *parameters, fm int64, set parameterFlags) {
+	times := int64(1)
+	var one parameters
+	if p.list != nil {
+		times, one.list = s.local, p.list
+	}
+	for range times {
+		one.add("experts.linear_fc1.weight", s.gate()*fm*s.hl, linearWeight|set)
+		if s.m.LinearBias {
+			one.add("experts.linear_fc1.bias", s.gate()*fm, set)
+		}
+		one.add("experts.linear_fc2.weight", fm*s.hl, linearWeight|set)
+		if s.m.LinearBias {
+			one.add("experts.linear_fc2.bias", s.hl, set)
 		}
 	}
-	if s.l.EP > 1 || s.l.ETP != s.l.TP {
-		e.Expert = s.local * expert
-	} else {
-		e.Dense += s.local * expert
-	}
-	return e
+	p.e = p.e.plus(&one.e, s.local/times)
 }

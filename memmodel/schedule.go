@@ -11,46 +11,68 @@ type moment struct {
 // scheduleKey identifies a rank's schedule. Micro-batches beyond a few pipeline depths repeat the steady state.
 type scheduleKey struct {
 	pp, vpp, microbatches, rank int
+	group                       int // micro-batches through one chunk before the next
 	overlap                     bool
 }
 
-// key caps the micro-batches at what shows every steady-state step: the warm-up takes less than two pipeline
-// depths of them, one period one depth (property-tested against longer schedules).
+// capped bounds the micro-batches at what shows every steady-state step: the warm-up takes less than two groups
+// of them, one period one group (property-tested against longer schedules).
 func (k scheduleKey) capped() scheduleKey {
-	if limit := 4 * k.pp; k.microbatches > limit {
-		k.microbatches = limit + k.microbatches%k.pp
+	period := max(k.pp, k.group)
+	if limit := 4 * period; k.microbatches > limit {
+		k.microbatches = limit + k.microbatches%period
 	}
 	return k
 }
 
-// moments runs the schedule of NVIDIA/Megatron-LM@d98e8a64dd megatron/core/pipeline_parallel/schedules.py
-// (get_pp_rank_microbatches and get_schedule_table): 1F1B, or interleaved 1F1B with groups of PP micro-batches.
-// It keeps one moment per distinct maximal live set: those that another moment of the same step dominates are
-// left out.
-func moments(k scheduleKey) []moment {
-	pp, v, m := k.pp, k.vpp, k.microbatches
-	if v == 1 {
-		live := int32(min(pp-k.rank, m))
-		if k.overlap && pp == 1 {
-			live = 1
-		}
-		return []moment{{0, false, []int32{live}}, {0, true, []int32{live}}}
+// warmup is how many forward steps come before the first backward one
+// (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches).
+func (k scheduleKey) warmup() int {
+	switch {
+	case k.pp == 1:
+		return 0
+	case k.vpp == 1:
+		return min(k.pp-k.rank-1, k.microbatches)
 	}
-	total := m * v
-	table := make([]int, 0, total) // chunk of each forward step
-	for first := 0; first < m; first += pp {
-		group := min(pp, m-first)
-		for c := range v {
+	n := 2*(k.pp-k.rank-1) + (k.vpp-1)*k.group
+	if k.overlap {
+		n++
+	}
+	return min(n, k.microbatches*k.vpp)
+}
+
+// forwards lists the chunk of each forward step (get_schedule_table): groups of micro-batches through all chunks.
+// Backward steps take the chunks in reverse.
+func (k scheduleKey) forwards() []int {
+	table := make([]int, 0, k.microbatches*k.vpp)
+	for first := 0; first < k.microbatches; first += k.group {
+		group := min(k.group, k.microbatches-first)
+		for c := range k.vpp {
 			for range group {
 				table = append(table, c)
 			}
 		}
 	}
-	warmup := 2*(pp-k.rank-1) + (v-1)*pp
-	if k.overlap {
-		warmup++
+	return table
+}
+
+// moments runs the schedule: 1F1B, or interleaved 1F1B. It keeps one moment per distinct maximal live set: those that
+// another moment of the same step dominates are left out.
+//
+// With overlapped expert communication a forward and a backward step run as one, layer by layer, so the backward
+// chunk is taken to be gone when the forward one peaks (memory-findings.md C17); what both hold half way is
+// overlapExtra's.
+func moments(k scheduleKey) []moment {
+	v := k.vpp
+	if k.group == 0 {
+		k.group = k.pp
 	}
-	warmup = min(warmup, total)
+	if v == 1 {
+		live := int32(min(k.pp-k.rank, k.microbatches))
+		return []moment{{0, false, []int32{live}}, {0, true, []int32{live}}}
+	}
+	table := k.forwards()
+	total, warmup := len(table), k.warmup()
 
 	var out []moment
 	live := make([]int32, v)
@@ -67,6 +89,11 @@ func moments(k scheduleKey) []moment {
 		forward(i)
 	}
 	for i := range total - warmup {
+		if k.overlap {
+			backward(i)
+			forward(warmup + i)
+			continue
+		}
 		forward(warmup + i)
 		backward(i)
 	}

@@ -1,25 +1,31 @@
 package memmodel
 
 import (
+	"math"
+
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 )
 
 // shape holds the sizes that every formula needs, on one rank of one layout.
 type shape struct {
-	m   *arch.Model
-	run *Run
-	l   *layout.Layout
-
-	mtpMoE bool // MTP layers hold experts
+	m     *arch.Model
+	run   *Run
+	l     *layout.Layout
+	kinds *modelKinds
 
 	tp, etp int64
+	w       int64 // bytes of an activation element: 2, or 4 in fp32
 	h       int64 // hidden size
 	t       int64 // T: tokens of one CP rank, seq*mbs/cp
 	ts      int64 // Ts: tokens of one sequence-parallel shard
 	vocab   int64 // padded vocabulary over TP
 
+	kernel     AttentionKernel
 	cpAllToAll bool // context parallelism exchanges heads
+
+	// denseShards and expertShards are how many ranks share the optimizer's state.
+	denseShards, expertShards int64
 
 	// Experts: hl is the width routed experts work on, local the experts on this rank, sent the token copies this
 	// rank sends (Ts*topk), rows the copies its experts work on (sent*etp, balanced), peakRows the same under
@@ -35,10 +41,14 @@ type shape struct {
 	linearInputMilli int64
 }
 
-func newShape(m *arch.Model, run *Run, mtpMoE bool, l *layout.Layout) shape {
-	s := shape{m: m, run: run, l: l, mtpMoE: mtpMoE,
+func newShape(m *arch.Model, run *Run, kinds *modelKinds, l *layout.Layout) shape {
+	s := shape{m: m, run: run, l: l, kinds: kinds, w: activationBytes,
 		tp: int64(l.TP), etp: int64(l.ETP), h: int64(m.HiddenSize),
-		linearInputMilli: savedLinearInputMilli(l.Precision)}
+		kernel: run.kernelOf(l.CP)}
+	if run.FP32 {
+		s.w = 4
+	}
+	s.linearInputMilli = s.savedLinearInputMilli()
 	s.t = int64(l.SeqLength) * int64(l.MicroBatchSize) / int64(l.CP)
 	s.ts = s.t
 	if l.SequenceParallel {
@@ -46,6 +56,7 @@ func newShape(m *arch.Model, run *Run, mtpMoE bool, l *layout.Layout) shape {
 	}
 	s.cpAllToAll = l.CP > 1 && (run.CPAllToAll || layout.CPCommType(m, l.TP, l.CP) == "a2a")
 	s.vocab = int64(m.PaddedVocab(l.TP)) / s.tp
+	s.denseShards, s.expertShards = s.shards()
 	if moe := m.MoE; moe != nil {
 		s.hl = s.h
 		if moe.LatentSize > 0 {
@@ -55,6 +66,7 @@ func newShape(m *arch.Model, run *Run, mtpMoE bool, l *layout.Layout) shape {
 		s.sent = s.ts * int64(moe.TopK)
 		s.rows = s.sent * s.etp
 		s.peakRows = int64(float64(s.sent)*run.Imbalance) * s.etp
+		s.capacity(moe)
 	}
 	switch l.Recompute.Granularity {
 	case layout.Selective:
@@ -65,19 +77,54 @@ func newShape(m *arch.Model, run *Run, mtpMoE bool, l *layout.Layout) shape {
 	return s
 }
 
+// capacity bounds the rows by --moe-expert-capacity-factor, or fixes them where experts are padded to it
+// (memory-model.md 3.6).
+func (s *shape) capacity(moe *arch.MoE) {
+	c := s.run.CapacityFactor
+	switch {
+	case c <= 0:
+	case s.run.PadToCapacity:
+		each := int64(math.Ceil(float64(s.sent) / float64(moe.NumExperts) * c))
+		s.rows = each * int64(moe.NumExperts) * s.etp
+		s.peakRows = s.rows
+	default:
+		limit := int64(float64(s.sent)*c) * s.etp
+		s.peakRows = min(s.peakRows, limit)
+		s.rows = min(s.rows, limit)
+	}
+}
+
+// shards is the ranks that share optimizer state: the data parallel group, or a part of it with several optimizer
+// instances.
+func (s *shape) shards() (dense, expert int64) {
+	if !s.run.DistributedOptimizer && s.run.FSDP == NoFSDP && !(s.run.LayerWise && s.run.LayerWiseLayout) {
+		return 1, 1
+	}
+	dense, expert = max(1, int64(s.l.DP())*int64(s.l.CP)), max(1, int64(s.l.EDP()))
+	if z := int64(s.run.OptimizerInstances); z > 1 {
+		dense, expert = max(1, dense/z), max(1, expert/z)
+	}
+	return dense, expert
+}
+
 // savedLinearInputMilli is what one element of a linear layer's saved input costs, in thousandths of a byte
 // (memory-model.md 3.8): FP8 keeps the column-wise quantized copy only, with its scales.
-func savedLinearInputMilli(p layout.Precision) int64 {
-	switch p {
+func (s *shape) savedLinearInputMilli() int64 {
+	switch s.l.Precision {
 	case layout.FP8Tensorwise:
 		return 1000
 	case layout.FP8Blockwise: // one fp32 scale per 128 elements
 		return 1031
 	case layout.MXFP8: // one scale byte per 32 elements
 		return 1031
+	case layout.NVFP4: // half a byte, one scale byte per 16 elements
+		return 562
 	}
-	return activationBytes * 1000
+	return s.w * 1000
 }
+
+// quantized reports whether linears compute in FP8 or FP4.
+func (s *shape) quantized() bool { return s.l.Precision >= layout.FP8Tensorwise }
 
 // linearInput returns the saved bytes of n elements that feed a quantizable linear layer.
 func (s *shape) linearInput(n int64) int64 { return n * s.linearInputMilli / 1000 }
@@ -98,34 +145,15 @@ func (s *shape) gate() int64 {
 	return 1
 }
 
-// tally adds up the tensors that a layer saves: kept ones, and those that recompute drops and makes again.
-type tally struct {
-	kept    int64
-	dropped int64
-	modules layout.Modules // recomputed
-	lines   *[]Tensor      // nil on the hot path
+// dropoutMask is the mask of one bias-dropout-add: a byte an element of the residual stream.
+func (s *shape) dropoutMask() int64 {
+	if !s.run.HiddenDropout {
+		return 0
+	}
+	return s.ts * s.h
 }
 
-// Tensor is one saved tensor of a layer.
-type Tensor struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
-	// Recomputed says that the layout drops it after the forward pass and makes it again.
-	Recomputed bool `json:"recomputed,omitempty"`
-}
-
-// save adds a tensor. Any recomputed module in dropBy drops it.
-func (t *tally) save(name string, bytes int64, dropBy layout.Modules) {
-	if bytes == 0 {
-		return
-	}
-	drop := t.modules&dropBy != 0
-	if drop {
-		t.dropped += bytes
-	} else {
-		t.kept += bytes
-	}
-	if t.lines != nil {
-		*t.lines = append(*t.lines, Tensor{name, bytes, drop})
-	}
+// scores is A: the elements of one layer's attention scores on this rank.
+func (s *shape) scores() int64 {
+	return int64(s.l.MicroBatchSize) * int64(s.m.NumAttentionHeads) / s.tp * int64(s.l.SeqLength) * int64(s.l.SeqLength)
 }

@@ -1,60 +1,79 @@
 package memmodel
 
-import "github.com/moeplan/moeplan/layout"
+import "github.com/moeplan/moeplan/layout/arch"
 
-// layerBytes are the bytes of one decoder layer of one kind for one micro-batch.
-type layerBytes struct {
-	attentionKept, attentionDropped     int64
-	feedforwardKept, feedforwardDropped int64
-	forward, feedforwardBackward        int64 // transients
-	attentionBackward                   int64
+// partBytes are the bytes of half a layer, its mixer or its feedforward, for one micro-batch.
+type partBytes struct {
+	kept, dropped, offloaded int64
+	forward, backward        int64 // transients
 }
 
-func (b *layerBytes) kept() int64 { return b.attentionKept + b.feedforwardKept }
+// all is what the part saves without any recompute or offload.
+func (b *partBytes) all() int64 { return b.kept + b.dropped + b.offloaded }
 
-// full is what the layer saves without any recompute.
-func (b *layerBytes) full() int64 {
-	return b.kept() + b.attentionDropped + b.feedforwardDropped
-}
-
-// activations are the bytes of one micro-batch on one layout: per layer kind, per MTP depth, for the head.
+// activations are the bytes of one micro-batch on one layout: of each half of a layer, each MTP depth, and the head.
 type activations struct {
-	dense, moe layerBytes
-	mtp        int64 // one depth, all it saves
-	mtpForward int64 // its transient
-	input      int64 // a layer's input alone: what full recompute keeps
+	mixers       [numMixers]partBytes
+	feedforwards [numFeedforwards]partBytes
+	mtp          int64 // one MTP depth without its layers
+	input        int64 // a layer's input alone: what full recompute keeps
+}
+
+func (a *activations) kept(k layerKind) int64 {
+	return a.mixers[k.mixer()].kept + a.feedforwards[k.feedforward()].kept
+}
+
+func (a *activations) offloaded(k layerKind) int64 {
+	return a.mixers[k.mixer()].offloaded + a.feedforwards[k.feedforward()].offloaded
+}
+
+func (a *activations) all(k layerKind) int64 {
+	return a.mixers[k.mixer()].all() + a.feedforwards[k.feedforward()].all()
+}
+
+// work is the larger transient of a layer's passes.
+func (a *activations) work(k layerKind) int64 {
+	m, f := &a.mixers[k.mixer()], &a.feedforwards[k.feedforward()]
+	return max(m.forward, m.backward, f.forward, f.backward)
 }
 
 func (s *shape) activations() activations {
-	a := activations{input: w * s.ts * s.h}
-	var attention tally
-	attention.modules = s.modules
-	s.attention(&attention)
-	a.dense = layerBytes{attentionKept: attention.kept, attentionDropped: attention.dropped,
-		attentionBackward: s.attentionBackward()}
-	a.moe = a.dense
-
-	mlp := tally{modules: s.modules}
-	s.denseMLP(&mlp)
-	a.dense.feedforwardKept, a.dense.feedforwardDropped = mlp.kept, mlp.dropped
-	a.dense.forward, a.dense.feedforwardBackward = s.sequenceGather(), s.denseBackward()
-
-	last := &a.dense
-	if s.m.MoE != nil {
-		moe := tally{modules: s.modules}
-		s.moeMLP(&moe)
-		a.moe.feedforwardKept, a.moe.feedforwardDropped = moe.kept, moe.dropped
-		a.moe.forward, a.moe.feedforwardBackward = s.moeForward(), s.moeBackward()
-		if s.mtpMoE {
-			last = &a.moe
+	a := activations{input: s.w * s.ts * s.h}
+	for _, mixer := range s.kinds.mixers {
+		t := s.newTally()
+		s.mixer(&t, mixer)
+		a.mixers[mixer] = partBytes{t.kept, t.dropped, t.offloaded, s.mixerForward(mixer), s.mixerBackward(mixer)}
+	}
+	for _, f := range s.kinds.feedforwards {
+		t := s.newTally()
+		b := &a.feedforwards[f]
+		switch f {
+		case arch.DenseMLP:
+			s.denseMLP(&t)
+			b.forward, b.backward = s.sequenceGather(), s.denseBackward()
+		case arch.MoEMLP:
+			s.moeMLP(&t)
+			b.forward, b.backward = s.moeForward(), s.moeBackward()
 		}
+		b.kept, b.dropped, b.offloaded = t.kept, t.dropped, t.offloaded
 	}
 	if s.m.MTPNumLayers > 0 {
-		mtp := tally{kept: last.kept()}
-		s.mtpLayer(&mtp)
-		a.mtp, a.mtpForward = mtp.kept, last.forward
+		t := s.newTally()
+		s.mtpLayer(&t)
+		a.mtp = t.kept
 	}
 	return a
+}
+
+func (s *shape) mixer(t *tally, mixer arch.Mixer) {
+	switch mixer {
+	case arch.GQA, arch.MLAttention:
+		s.attention(t)
+	case arch.MambaMixer:
+		s.mambaMixer(t)
+	case arch.GatedDeltaNet:
+		s.gatedDeltaNet(t)
+	}
 }
 
 // peak is the worst moment of a stage.
@@ -62,169 +81,138 @@ type peak struct {
 	activations int64 // saved tensors of every micro-batch in flight
 	transient   int64
 	moment      *moment
+	host        int64 // offloaded tensors of every micro-batch in flight, at most
 }
 
 func (p *peak) raise(activations, transient int64, at *moment) {
 	if activations+transient > p.activations+p.transient {
-		*p = peak{activations, transient, at}
+		p.activations, p.transient, p.moment = activations, transient, at
 	}
+}
+
+// extreme is the worst point of a pass through a chunk: how much of what the chunk saves is not there yet or not any
+// more, and what the running layer needs beside the rest.
+type extreme struct{ missing, transient int64 }
+
+func (e *extreme) raise(missing, transient int64) {
+	if transient-missing > e.transient-e.missing {
+		e.missing, e.transient = missing, transient
+	}
+}
+
+// chunkBytes is one micro-batch of a chunk: what it leaves saved, and the worst points of both passes.
+type chunkBytes struct {
+	saved, offloaded  int64
+	forward, backward extreme
 }
 
 // stagePeak finds the worst moment of one class's schedule: at each step the tensors in flight, plus what the
 // running layer needs beside them, at whichever layer that is largest.
-func (s *shape) stagePeak(c *class, a *activations, steps []moment) peak {
-	var saved [maxChunks]int64
+func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []moment, chunks *[maxChunks]chunkBytes) peak {
+	var resident int64 // offloaded tensors that are on the GPU all the same
 	for v := range c.chunks {
-		saved[v] = s.chunkSaved(&c.chunks[v], a)
+		s.chunk(&chunks[v], &c.chunks[v], a)
+		for i := range c.chunks[v].tails {
+			resident = max(resident, offloadResidentGroups*a.offloaded(c.chunks[v].tails[i].kind))
+		}
 	}
 	head := headBytes{}
 	if c.loss {
 		head = s.head(int64(s.m.MTPNumLayers))
 	}
-	inputs := s.batchInputs(c)
+	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered + s.overlapExtra(c, a)
 	var p peak
 	for i := range steps {
 		at := &steps[i]
-		var live int64
+		live, host := resident, int64(0)
 		for v, n := range at.live {
-			live += int64(n) * saved[v]
+			live += int64(n) * chunks[v].saved
+			host += int64(n) * chunks[v].offloaded
 		}
-		k := &c.chunks[at.chunk]
-		stale := s.staleTensors(c, at.backward) + inputs
+		p.host = max(p.host, host)
+		b := &chunks[at.chunk]
+		beside := s.staleTensors(c, at.backward) + always
+		e := &b.forward
 		if at.backward {
-			s.backwardPeak(&p, k, a, live, stale, at)
-			if k.loss {
-				p.raise(live+head.saved, stale+head.backward-head.saved, at)
-			}
-			continue
+			e = &b.backward
 		}
-		s.forwardPeak(&p, k, a, live, stale, at)
-		if k.loss {
-			p.raise(live+head.saved, stale+head.forward-head.saved, at)
+		p.raise(live-e.missing, beside+e.transient, at)
+		if c.chunks[at.chunk].loss {
+			of := head.forward
+			if at.backward {
+				of = head.backward
+			}
+			p.raise(live+head.saved, beside+of-head.saved, at)
 		}
 	}
 	return p
 }
 
-// forwardPeak considers the last layer of each kind of a chunk, where most of the chunk is saved already.
-func (s *shape) forwardPeak(p *peak, k *chunk, a *activations, live, stale int64, at *moment) {
-	if k.mtp > 0 {
-		p.raise(live, stale+a.mtpForward, at)
-	}
-	live -= k.mtp * a.mtp
-	dense, moe := s.layerSaved(&a.dense, a), s.layerSaved(&a.moe, a)
-	if k.moe > 0 {
-		p.raise(live-k.denseAfterMoE*dense, stale+a.moe.forward, at)
-	}
-	if k.dense > 0 {
-		p.raise(live-k.moeAfterDense*moe, stale+a.dense.forward, at)
-	}
-	p.raise(live, stale, at)
-}
-
-// backwardPeak walks the chunk from its end: the layers behind the last of each kind are freed when it runs.
-func (s *shape) backwardPeak(p *peak, k *chunk, a *activations, live, stale int64, at *moment) {
-	if k.mtp > 0 {
-		p.raise(live, stale+a.mtpForward, at)
-	}
-	live -= k.mtp * a.mtp
-	dense, moe := s.layerSaved(&a.dense, a), s.layerSaved(&a.moe, a)
-	if k.moe > 0 {
-		s.layerBackward(p, &a.moe, a, live-k.denseAfterMoE*dense, stale, at)
-	}
-	if k.dense > 0 {
-		s.layerBackward(p, &a.dense, a, live-k.moeAfterDense*moe, stale, at)
-	}
-}
-
-// layerBackward considers the two halves of a layer's backward: its feedforward, with what recompute makes
-// again for it, then its attention, when the feedforward's tensors are gone.
-func (s *shape) layerBackward(p *peak, b *layerBytes, a *activations, live, stale int64, at *moment) {
+// chunk fills in what one micro-batch of a chunk keeps in flight, the head aside (a head's forward and backward follow
+// each other, so it never waits), and the worst points of its passes.
+func (s *shape) chunk(b *chunkBytes, k *chunk, a *activations) {
+	*b = chunkBytes{}
 	if s.full {
-		// The whole checkpoint is run forward again, then back.
-		n := int64(max(s.l.Recompute.NumLayers, 1))
-		if s.l.Recompute.Block {
-			n = 1
+		s.recomputedChunk(b, k, a)
+	} else {
+		for i := range k.tails {
+			kind := k.tails[i].kind
+			b.saved += int64(k.count[kind]) * a.kept(kind)
+			b.offloaded += int64(k.count[kind]) * a.offloaded(kind)
 		}
-		p.raise(live, stale+n*b.full()-a.input+max(b.forward, b.feedforwardBackward), at)
-		return
-	}
-	work := b.feedforwardBackward
-	if s.modules.Has(layout.MoE) {
-		work = max(work, b.forward)
-	}
-	p.raise(live, stale+b.feedforwardDropped+work, at)
-	p.raise(live-b.feedforwardKept, stale+b.attentionDropped+b.attentionBackward, at)
-}
-
-// layerSaved is what one layer keeps in flight.
-func (s *shape) layerSaved(b *layerBytes, a *activations) int64 {
-	if s.full {
-		return a.input
-	}
-	return b.kept()
-}
-
-// chunkSaved is what one micro-batch of a chunk keeps in flight, the head aside: a head's forward and backward
-// follow each other, so it never waits.
-func (s *shape) chunkSaved(k *chunk, a *activations) int64 {
-	extra := k.mtp * a.mtp
-	if !s.full {
-		return k.dense*a.dense.kept() + k.moe*a.moe.kept() + extra
-	}
-	n := int64(max(s.l.Recompute.NumLayers, 1))
-	if !s.l.Recompute.Block { // uniform: one stored input per n layers; MTP layers are checkpointed too
-		extra = k.mtp * a.input
-		return ceilDiv(k.layers, n)*a.input + extra
-	}
-	// block: the first n layers of every chunk store their input only. Which kinds those are is not known
-	// here, so the larger kind is taken to stay.
-	stored := min(n, k.layers)
-	rest := k.layers - stored
-	moe := min(k.moe, rest)
-	return stored*a.input + moe*a.moe.kept() + (rest-moe)*a.dense.kept() + extra
-}
-
-// batchInputs are the batch's own tensors, on stages that read data: ids, labels, positions and loss mask, and the
-// attention mask if the loader makes one (memory-findings.md C8).
-func (s *shape) batchInputs(c *class) int64 {
-	if !c.embedding && !c.loss {
-		return 0
-	}
-	n := tokenInputBytes * s.t
-	if s.run.CausalMask {
-		n += int64(s.l.MicroBatchSize) * int64(s.l.SeqLength) * int64(s.l.SeqLength)
-	}
-	return n
-}
-
-// staleTensors are what the schedule's own variables still hold (memory-findings.md C3): on stages that receive
-// an input, the previous input and its gradient in a forward, one of them in a backward, and a prefetched third
-// when interleaving overlaps communication. The first stage holds the previous output's gradient in a forward
-// (memory-model.md 3.7).
-func (s *shape) staleTensors(c *class, backward bool) int64 {
-	one := w * s.ts * s.h
-	switch {
-	case s.l.PP == 1:
-		return 0
-	case c.rank == 0:
-		if backward {
-			return 0
+		s.hostLayers(b, k, a)
+		for i := range k.tails {
+			s.layerPeaks(b, &k.tails[i], a)
 		}
-		return one
-	case s.l.VPP > 1:
-		return 3 * one
-	case backward:
-		return one
 	}
-	return 2 * one
+	if k.mtp > 0 {
+		s.mtpChunk(b, k, a)
+	}
+	if k.embedding {
+		// At the end of the chunk's backward the embedding's gradient is made as a whole before it is added up.
+		b.backward.raise(b.saved, s.w*s.vocab*s.h)
+	}
+	b.forward.raise(0, 0)
 }
 
-// residualTensors stay allocated between steps: on stages that receive an input, each chunk's input tensor and
-// its gradient (memory-findings.md C2).
-func (s *shape) residualTensors(c *class) int64 {
-	if c.rank == 0 {
-		return 0
+// layerPeaks considers the last layer of one kind: in the forward pass most of the chunk is saved by then, in the
+// backward pass nothing in front of it is freed yet. Each half of the layer has its own moment.
+func (s *shape) layerPeaks(b *chunkBytes, t *tail, a *activations) {
+	behind := int64(0)
+	for kind, n := range t.behind {
+		if n > 0 {
+			behind += int64(n) * a.kept(layerKind(kind))
+		}
 	}
-	return 2 * w * s.ts * s.h * int64(s.l.VPP)
+	m, f := &a.mixers[t.kind.mixer()], &a.feedforwards[t.kind.feedforward()]
+	b.forward.raise(behind+f.kept, m.forward)
+	b.forward.raise(behind, f.forward)
+
+	work := f.backward
+	if s.recomputesExperts(t.kind) {
+		work = max(work, f.forward)
+	}
+	b.backward.raise(behind, f.dropped+work)
+	b.backward.raise(behind+f.kept, m.dropped+m.backward)
+}
+
+// mtpChunk adds MTP depths behind the decoder layers of a chunk.
+func (s *shape) mtpChunk(b *chunkBytes, k *chunk, a *activations) {
+	var layers, transient, back int64
+	for _, kind := range k.mtpKinds {
+		if s.full && !s.l.Recompute.Block { // MTP layers are checkpointed too, one by one
+			layers += a.input
+			back = max(back, a.all(kind)-a.input+a.work(kind))
+		} else {
+			layers += a.kept(kind)
+			back = max(back, a.feedforwards[kind.feedforward()].backward)
+		}
+		transient = max(transient, a.feedforwards[kind.feedforward()].forward)
+	}
+	depths := k.mtp * (layers + a.mtp)
+	b.forward.missing += depths
+	b.backward.missing += depths
+	b.saved += depths
+	b.forward.raise(0, transient)
+	b.backward.raise(0, max(transient, back))
 }

@@ -6,56 +6,147 @@ import "github.com/moeplan/moeplan/layout"
 type state struct {
 	weights, gradients, optimizer int64
 	dense, expert                 int64 // the same bytes by set
+	// stepCopies of optimizer are what the step leaves until the next zero_grad: the forward and backward passes do
+	// not see them.
+	stepCopies int64
+	// gathered are unsharded weights that a running layer needs beside what is held (Megatron-FSDP).
+	gathered int64
+	// host is optimizer state moved to the host.
+	host int64
 }
 
-// stateOf prices elements by memory-model.md 2.2 and 2.4. The distributed optimizer shards master weights and
-// moments over DP*CP ranks for dense parameters and EDP ranks for experts; buffer padding (below 0.01 % at these
-// sizes) is left out.
-func (s *shape) stateOf(e Elements) state {
-	r := s.run
-	denseShards, expertShards := int64(1), int64(1)
-	if r.DistributedOptimizer {
-		denseShards = int64(s.l.DP()) * int64(s.l.CP)
-		expertShards = int64(s.l.EDP())
+// held is what one rank holds: its parameters, their buffers with padding, and the largest part of each buffer that one
+// rank's optimizer owns.
+type held struct {
+	e                       Elements
+	dense, expert           int64
+	denseShare, expertShare int64
+}
+
+// holdings adds up a rank's chunks.
+func (s *shape) holdings(c *class, p *partElements) held {
+	var h held
+	for v := range c.chunks {
+		k := &c.chunks[v]
+		e := k.elements(s.m, p, c.tiedHead)
+		dense, expert := s.padded(k, &e, p, c.tiedHead)
+		if s.quantized() {
+			e.linear -= s.unquantized(k, p)
+		}
+		h.e = h.e.plus(&e, 1)
+		h.dense += dense
+		h.expert += expert
+		// A rank's share has no more parameters than the chunk, and no more than an even part of the padded buffer.
+		h.denseShare += min(e.Dense, ceilDiv(dense, s.denseShards))
+		h.expertShare += min(e.Expert, ceilDiv(expert, s.expertShards))
 	}
-	weight, gradient := int64(2), int64(r.GradientBytes)
-	perShard := int64(r.MasterBytes + 2*r.MomentBytes)
-	if s.l.Precision == layout.FP16 {
+	return h
+}
+
+// unquantized counts the linear weights of the layers that --first-last-layers-bf16 leaves in bf16.
+func (s *shape) unquantized(k *chunk, p *partElements) (n int64) {
+	start, end := s.run.BF16LayersAtStart, s.m.NumLayers-s.run.BF16LayersAtEnd
+	if start == 0 && end >= s.m.NumLayers {
+		return 0
+	}
+	for i, kind := range k.kinds {
+		if at := k.first + i; at < start || at >= end {
+			n += p.kinds[kind].linear
+		}
+	}
+	return n
+}
+
+// stateOf prices what a rank holds by memory-model.md 2.2 to 2.5. The distributed optimizer shards master weights and
+// moments over DP*CP ranks for dense parameters and EDP ranks for experts.
+func (s *shape) stateOf(h *held) state {
+	r := s.run
+	weight, gradient := s.w, int64(r.GradientBytes)
+	master := int64(r.MasterBytes)
+	switch {
+	case r.FP32:
+		gradient, master = 4, 0
+	case s.l.Precision == layout.FP16:
 		gradient = 2
 	}
+	moments := r.adamBytes()
+	if r.FSDP != NoFSDP {
+		return s.fsdpState(h, gradient, master+moments)
+	}
+	gradientsOf := func(n int64) int64 { return gradient * n }
+
+	perShard := master + moments
 	// Where main gradients are not fp32, the fp32 copy that the step makes stays until the next zero_grad
 	// (memory-findings.md C12).
+	copies := int64(0)
 	if gradient < 4 && !r.PrecisionAware {
-		perShard += 4
+		copies = 4
 	}
-	denseOptimizer := perShard * ceilDiv(e.Dense, denseShards)
-	expertOptimizer := perShard * ceilDiv(e.Expert, expertShards)
+	denseOptimizer := (perShard + copies) * h.denseShare
+	expertOptimizer := (perShard + copies) * h.expertShare
+	denseOptimizer -= master * ceilDiv(h.e.single, s.denseShards) // fp32 parameters are their own master
 
-	st := state{
-		weights:   weight*e.Total() + s.quantizedWeights(e.linear),
-		gradients: gradient * e.Total(),
-		optimizer: denseOptimizer + expertOptimizer,
+	var st state
+	st.stepCopies = copies * (h.denseShare + h.expertShare)
+	st.host = s.offloadedState(h, master)
+	if moved := s.hostedBytes(master); moved > 0 {
+		f := r.Offload.OptimizerFraction
+		denseOptimizer -= int64(f * float64(moved*h.denseShare))
+		expertOptimizer -= int64(f * float64(moved*h.expertShare))
 	}
-	st.expert = (weight+gradient)*e.Expert + expertOptimizer
+	st.weights = weight*(h.dense+h.expert) + (4-weight)*h.e.single + s.quantizedWeights(h.e.linear)
+	st.gradients = gradientsOf(h.dense+h.expert) + (4-gradient)*h.e.single
+	st.optimizer = denseOptimizer + expertOptimizer
+	st.expert = (weight+gradient)*h.expert + expertOptimizer
 	st.dense = st.weights + st.gradients + st.optimizer - st.expert
 	return st
 }
 
-// quantizedWeights is the cache of quantized weights that FP8 compute keeps beside bf16 parameters
-// (memory-model.md 2.4; Hopper's two copies confirmed by memory-findings.md C16).
-func (s *shape) quantizedWeights(linear int64) int64 {
-	switch s.l.Precision {
-	case layout.FP8Tensorwise:
-		if s.run.SM >= 100 {
-			return linear
-		}
-		return 2 * linear
-	case layout.FP8Blockwise: // two directions, one fp32 scale per 128x128 block
-		return 2*linear + linear/2048
-	case layout.MXFP8: // two directions, one scale byte per 32 elements
-		return 2*linear + linear/16
+// hostedBytes is what leaves the GPU per element of optimizer state offloaded: both moments, and with the
+// precision-aware optimizer the master copy too (memory-model.md 2.5, confirmed by 9.3).
+func (s *shape) hostedBytes(master int64) int64 {
+	r := s.run
+	switch {
+	case r.Offload.OptimizerFraction <= 0:
+		return 0
+	case r.PrecisionAware:
+		return master + r.adamBytes()
 	}
-	return 0
+	return r.adamBytes()
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+// hostBytesPerElement is what the host pins for each: fp32 parameter, gradient, and both moments (memory-model.md 2.5).
+const hostBytesPerElement = 16
+
+func (s *shape) offloadedState(h *held, master int64) int64 {
+	if s.hostedBytes(master) == 0 {
+		return 0
+	}
+	return int64(s.run.Offload.OptimizerFraction * float64(hostBytesPerElement*(h.denseShare+h.expertShare)))
+}
+
+// quantizedWeights is what FP8 or FP4 compute adds to the bf16 parameters: a cache of quantized weights beside them
+// (memory-model.md 2.4; Hopper's two copies confirmed by memory-findings.md C16), or with --fp8-param-gather the
+// quantized weights in their place.
+func (s *shape) quantizedWeights(linear int64) int64 {
+	var cache int64
+	switch s.l.Precision {
+	case layout.FP8Tensorwise:
+		cache = 2 * linear
+		if s.run.SM >= 100 {
+			cache = linear
+		}
+	case layout.FP8Blockwise: // two directions, one fp32 scale per 128x128 block
+		cache = 2*linear + linear/2048
+	case layout.MXFP8: // two directions, one scale byte per 32 elements
+		cache = 2*linear + linear/16
+	case layout.NVFP4: // two directions of half a byte, one scale byte per 16 elements
+		cache = linear + linear/8
+	default:
+		return 0
+	}
+	if s.run.GatherQuantized {
+		cache -= s.w * linear
+	}
+	return cache
+}
