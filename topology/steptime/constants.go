@@ -153,10 +153,6 @@ const (
 	dpExposedFlat         = 0.32275743154755393
 	dpExposedHierarchical = 0.52
 
-	// etpAllToAll is the part of the expert-TP gather that the alltoall dispatcher's own volume does not cover
-	// (ranking-findings 3.2); fitted to the Parallel Folding rows, arXiv:2504.14960.
-	etpAllToAll = 0.3
-
 	// averageImbalance is the slowest stage over the mean of a hand-balanced pipeline; assumed. Used only with
 	// Corrections.ExactSplit off.
 	averageImbalance = 1.04

@@ -7,7 +7,10 @@ type Corrections struct {
 	// domains over all its rails, instead of one flat ring at the speed of one NIC (ranking-findings 3 item 1,
 	// C2; comm-model 2.3). Without it a small batch on many GPUs is overpriced up to threefold.
 	HierarchicalDP bool
-	// ExpertTP charges the gather and reduction of dispatched tokens over ETP (ranking-findings 3 item 2, C3).
+	// ExpertTP charges what expert tensor parallelism moves: under alltoall the gather and the reduction of dispatched
+	// tokens over ETP, under flex the copies to the ETP peers of each destination (ranking-findings 3 item 2, C3, says
+	// that a cost is missing; its factor of 0.3 for alltoall, taken from results, is not used: counting the two steps of the
+	// dispatcher puts all 33 pairs of the Parallel Folding paper in order, 31 before).
 	ExpertTP bool
 	// AlignedDomains counts the ranks of a group in one domain so that groups do not straddle domains: 64 of
 	// the 72 of an NVL72 for a power of two, and as many domains as that takes (ranking-findings 3 item 3, C5).

@@ -7,13 +7,16 @@ type exchange struct {
 	intra, inter float64 // bytes over NVLink and over the NIC
 	seconds      float64
 
-	gather ring // of the dispatched tokens over ETP, serial with it
+	gather ring // of the dispatched tokens over ETP, after it
 }
 
 // dispatch prices one operation over the ETP x EP group of n ranks (comm-model 1.2 to 1.4).
 //
-//	alltoall   one copy per token and expert
-//	flex       one copy per token and destination rank inside a domain, one per destination domain across
+//	alltoall   one copy per token and expert, between the EP ranks of one ETP position; then each ETP group gathers
+//	           what its members received (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/transformer/moe/token_dispatcher.py,
+//	           MoEAlltoAllTokenDispatcher: expert_parallel all-to-all, then tp gather)
+//	flex       one copy per token and destination rank inside a domain, one per destination domain across; the ETP
+//	           peers of a destination are destinations too (the same file, routing map repeated over tp_size)
 //	allgather  every token to every rank
 //
 // Links run concurrently, so the slower one decides.
@@ -26,6 +29,7 @@ func (e *Estimator) dispatch(k *task) exchange {
 	size, inside, domains := float64(n), g.inside, g.domains
 	token := k.own * e.shape.h * 2 * e.run.Imbalance
 	experts, topK := int(e.shape.experts), int(e.shape.topK)
+	expertTP := k.l.ETP > 1 && e.run.Corrections.ExpertTP
 
 	var x exchange
 	var nvlink, nic float64
@@ -34,6 +38,10 @@ func (e *Estimator) dispatch(k *task) exchange {
 		r := e.twoLevel(k.own*size*e.shape.h*2, *g)
 		return exchange{intra: r.bytes - r.crossing, inter: r.crossing, seconds: r.seconds}
 	case layout.AllToAll:
+		if expertTP { // peers of one ETP position: every ETP-th rank of the group
+			size, inside = size/k.etp, max(1, inside/k.etp)
+			x.gather = e.twoLevel(k.etp*token*e.shape.topK, k.place.etp)
+		}
 		x.intra = token * e.shape.topK * (inside - 1) / size
 		x.inter = token * e.shape.topK * (size - inside) / size
 		nvlink, nic = e.link.a2aNVLink, e.link.a2aNIC
@@ -43,21 +51,23 @@ func (e *Estimator) dispatch(k *task) exchange {
 			ranks = e.limit.destinations(float64(k.l.EP), experts, topK, true)
 		}
 		across := e.limit.destinations(domains, experts, topK, e.run.Corrections.GroupLimit)
-		x.intra = token * ranks * k.etp * (inside - 1) / inside
-		x.inter = token * across * (domains - 1) / domains
 		nvlink, nic = e.link.deepEPNVLink, e.link.flexNIC
 		if k.sw.Dispatcher == layout.HybridEP {
 			nvlink = e.link.hybridEPNVLink
 		}
+		copies := k.etp
+		if expertTP { // the same kernel, so no latency of its own
+			copies = 1
+			x.gather.bytes = token * ranks * (k.etp - 1)
+			x.gather.seconds = x.gather.bytes * nvlink
+			if !k.place.etp.local {
+				x.gather.crossing, x.gather.seconds = x.gather.bytes, x.gather.bytes*nic
+			}
+		}
+		x.intra = token * ranks * copies * (inside - 1) / inside
+		x.inter = token * across * (domains - 1) / domains
 	}
 	x.seconds = max(x.intra*nvlink, x.inter*nic) + epLatency
-	if k.l.ETP > 1 && e.run.Corrections.ExpertTP {
-		buffer := k.etp * token * e.shape.topK
-		x.gather = e.twoLevel(buffer, k.place.etp)
-		if k.sw.Dispatcher == layout.AllToAll {
-			x.gather.seconds *= etpAllToAll
-		}
-	}
 	return x
 }
 

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
-	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/topology"
@@ -22,33 +20,7 @@ type goldenFile struct {
 }
 
 type goldenRow struct {
-	Config struct {
-		ID       string   `json:"id"`
-		Platform string   `json:"plat"`
-		Model    string   `json:"model"`
-		N        int      `json:"N"`
-		MBS      int      `json:"mbs"`
-		GBS      int      `json:"gbs"`
-		Seq      int      `json:"s"`
-		TP       int      `json:"tp"`
-		PP       int      `json:"pp"`
-		VPP      int      `json:"vpp"`
-		CP       int      `json:"cp"`
-		EP       int      `json:"ep"`
-		ETP      int      `json:"etp"`
-		Prec     string   `json:"prec"`
-		Disp     string   `json:"disp"`
-		Overlap  bool     `json:"ov"`
-		Delay    bool     `json:"dw"`
-		Graph    int      `json:"graph"`
-		RC       []string `json:"rc"`
-		Since    int      `json:"sw"`
-		Fuse     bool     `json:"fuse"`
-		DDP      bool     `json:"ddp_ov"`
-		NIC      float64  `json:"nic"` // GB/s, 0: the platform's; of EP only
-		Usable   bool     `json:"fitok"`
-		Tokens   float64  `json:"tok"` // measured tokens/s/GPU
-	} `json:"config"`
+	Config       anchorConfig       `json:"config"`
 	Step         float64            `json:"step_s"`
 	Intra        float64            `json:"ep_bytes_intra"`
 	Inter        float64            `json:"ep_bytes_inter"`
@@ -62,12 +34,8 @@ type goldenRow struct {
 
 func readGolden(t testing.TB) goldenFile {
 	t.Helper()
-	b, err := os.ReadFile("testdata/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var f goldenFile
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err := json.Unmarshal(anchorsJSON, &f); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.Rows) != 84 {
@@ -89,48 +57,13 @@ func platform(t testing.TB, id string, nic float64) *topology.Platform {
 	return p
 }
 
-// testModel is a catalogue model, or one of the cut-down ones of the SimuMax controls: n layers, the first
-// of them dense.
 func testModel(t testing.TB, name string) *arch.Model {
 	t.Helper()
-	get := func(id string) arch.Model {
-		m, err := arch.Lookup(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *m
+	m, err := anchorModel(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	cut := func(id string, layers int, freq arch.LayerFreq) *arch.Model {
-		m := get(id)
-		m.NumLayers, m.MTPNumLayers = layers, 0
-		if m.MoE != nil {
-			moe := *m.MoE
-			moe.LayerFreq = freq
-			m.MoE = &moe
-		}
-		return &m
-	}
-	switch name {
-	case "DeepSeek-V3-noMTP":
-		return cut("deepseek-v3", 61, "([0]*3+[1]*58)")
-	case "DeepSeek-V3-L4":
-		return cut("deepseek-v3", 4, "([0]*1+[1]*3)")
-	case "DeepSeek-V2-L4":
-		return cut("deepseek-v2", 4, "([0]*1+[1]*3)")
-	case "Llama3-70B-L12":
-		return cut("llama3.1-70b", 12, "")
-	case "Llama3-405B-L4":
-		return cut("llama3.1-405b", 4, "")
-	}
-	id, ok := map[string]string{
-		"Qwen3-235B-A22B": "qwen3-235b-a22b", "Qwen3-30B-A3B": "qwen3-30b-a3b",
-		"DeepSeek-V3": "deepseek-v3", "Kimi-K2": "kimi-k2", "GPT-OSS-120B": "gpt-oss-120b",
-	}[name]
-	if !ok {
-		t.Fatalf("model %q", name)
-	}
-	m := get(id)
-	return &m
+	return m
 }
 
 // evenLayers is the split with as many decoder layers on every chunk as goes, the rest on the first ones,
@@ -152,44 +85,14 @@ func evenLayers(m *arch.Model, pp, vpp int) *layout.Split {
 	return s
 }
 
-var recomputeModules = map[string]layout.Modules{
-	"core_attn": layout.CoreAttn, "moe_act": layout.MoEAct, "layernorm": layout.LayerNorm,
-	"mla_up_proj": layout.MLAUpProj, "mlp": layout.MLP, "moe": layout.MoE, "shared_experts": layout.SharedExperts,
-}
-
 func (r *goldenRow) layout(t testing.TB, m *arch.Model) (layout.Layout, Software) {
 	t.Helper()
-	c := &r.Config
-	l := layout.Layout{
-		Degrees: folding.Degrees{World: c.N, TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP},
-		VPP:     c.VPP, MicroBatchSize: c.MBS, GlobalBatchSize: c.GBS, SeqLength: c.Seq,
-		SequenceParallel: c.TP > 1, Split: evenLayers(m, c.PP, c.VPP),
+	l, sw, err := r.Config.layout()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if c.Prec == "fp8" {
-		l.Precision = layout.MXFP8
-	}
-	for _, name := range c.RC {
-		l.Recompute.Granularity = layout.Selective
-		if name == "full" {
-			l.Recompute = layout.Recompute{Granularity: layout.Full, NumLayers: 1}
-			break
-		}
-		module, ok := recomputeModules[name]
-		if !ok {
-			t.Fatalf("recompute %q", name)
-		}
-		l.Recompute.Modules |= module
-	}
-	dispatcher, ok := map[string]layout.Dispatcher{
-		"a2a": layout.AllToAll, "deepep": layout.DeepEP, "hybridep": layout.HybridEP,
-	}[c.Disp]
-	if !ok {
-		t.Fatalf("dispatcher %q", c.Disp)
-	}
-	return l, Software{
-		Dispatcher: dispatcher, EPOverlap: c.Overlap, DelayWgrad: c.Delay, Graph: Graph(c.Graph),
-		Since2606: c.Since != 0, FusedPermute: c.Fuse, OverlapDP: c.DDP,
-	}
+	l.Split = evenLayers(m, l.PP, l.VPP)
+	return l, sw
 }
 
 func (r *goldenRow) estimator(t testing.TB, m *arch.Model, run Run) *Estimator {
