@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/alecthomas/kong"
@@ -37,15 +38,16 @@ type streams struct{ out, err io.Writer }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var g grammar
 	exited := -1
+	out := &sticky{w: stdout}
 	parser, err := kong.New(&g,
 		kong.Name("moeplan"),
 		kong.Description(description),
-		kong.Writers(stdout, stderr),
+		kong.Writers(out, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.WithHyphenPrefixedParameters(true), // so that --seq -5 is an error about -5
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{stdout, stderr}),
+		kong.Bind(streams{out, stderr}),
 	)
 	if err != nil {
 		return complain(stderr, err, false)
@@ -62,7 +64,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if exited >= 0 {
 		return exited
 	}
+	if err == nil {
+		err = out.err
+	}
 	return complain(stderr, err, asJSON)
+}
+
+// sticky remembers the first failure to write a result, so that it is never taken for success.
+type sticky struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sticky) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil && s.err == nil {
+		s.err = fmt.Errorf("the result could not be written: %w", err)
+	}
+	return n, err
 }
 
 // wantsJSON tells from the bare arguments whether errors are to be JSON, since they may be errors of parsing.

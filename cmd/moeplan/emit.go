@@ -3,16 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 
+	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
 )
 
 type emitCmd struct {
@@ -38,7 +41,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	command, err := megatron.CheckCommand(&l, r.Model, megatron.CheckOptions{
+	command, err := megatron.CheckCommand(&l, plan.Stretched(r.Model, l.SeqLength), megatron.CheckOptions{
 		ComputeCapability: r.Platform.SM.Int() / 10,
 		BF16Gradients:     r.BF16Gradients, BF16Moments: r.LowPrecisionMoments,
 	})
@@ -54,14 +57,14 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 
 // chosenLayout is the layout given, if its rules hold, or the best plan's.
 func chosenLayout(ctx context.Context, words []string, r *plan.Request) (layout.Layout, error) {
-	text := strings.Join(words, " ")
+	text := strings.TrimSpace(strings.Join(words, " "))
 	if text == "" {
 		result, err := plan.Search(ctx, *r)
 		if err != nil {
 			return layout.Layout{}, err
 		}
 		if len(result.Plans) == 0 {
-			return layout.Layout{}, &coded{exitNoFit, errNothingFits}
+			return layout.Layout{}, nothingFits(result)
 		}
 		return result.Plans[0].Layout, nil
 	}
@@ -75,10 +78,21 @@ func parseLayout(text string, r *plan.Request) (layout.Layout, error) {
 		Run:   layout.Run{SeqLength: r.SeqLength, GlobalBatchSize: r.GlobalBatchSize, Precision: r.Precision, Order: r.Order},
 		Model: r.Model,
 	})
-	if err != nil {
+	var broken layout.Violations
+	switch {
+	case errors.As(err, &broken):
+		return l, &coded{exitIllegal, err}
+	case err != nil:
 		return l, &coded{exitUsage, err}
 	}
-	return l, legal(r.Model, &l)
+	if err := plan.PrecisionRuns(l.Precision, r.Platform); err != nil {
+		return l, err
+	}
+	if l.RankOrder() != folding.DefaultOrder && l.RankOrder() != folding.TPPPDPOrder {
+		return l, usage("order=%s: a Megatron command line gives %s or, with --use-tp-pp-dp-mapping, %s", l.Order,
+			folding.DefaultOrder, folding.TPPPDPOrder)
+	}
+	return l, legal(plan.Stretched(r.Model, l.SeqLength), &l)
 }
 
 func legal(m *arch.Model, l *layout.Layout) error {
@@ -93,8 +107,8 @@ const maxPlanFile = 256 << 20
 
 // fromPlan takes the question and the layout from a plan file.
 func (c *emitCmd) fromPlan() error {
-	if c.Model != "" || c.GPUs != nil || len(c.Layout) > 0 {
-		return usage("--plan brings model, GPUs and layout: leave --model, --gpus and the layout out")
+	if c.Model != "" || c.GPUs != nil || c.GPU != "" || len(c.Layout) > 0 || c.Seq != nil || c.GlobalBatch != nil {
+		return usage("--plan brings the question and the layout: leave --model, --gpus, --gpu, --seq, --global-batch and the layout out")
 	}
 	name, number := c.Plan, 1
 	if i := strings.LastIndexByte(c.Plan, '#'); i >= 0 {
@@ -122,8 +136,51 @@ func (c *emitCmd) fromPlan() error {
 	}
 	q := &result.Request
 	c.Model, c.GPUs, c.GPU = q.Model, &q.GPUs, q.Platform
-	c.Seq, c.GlobalBatch, c.Precision = q.SeqLength, q.GlobalBatchSize, q.Precision
+	c.Seq, c.GlobalBatch, c.Precision = &q.SeqLength, &q.GlobalBatchSize, q.Precision
 	c.Grads, c.Moments = q.Gradients, q.Moments
-	c.Layout = []string{result.Plans[number-1].Key}
+	if c.Grads == "fp16" { // what fp16 training has
+		c.Grads = "fp32"
+	}
+	for _, dtype := range []string{c.Grads, c.Moments} {
+		if dtype != "fp32" && dtype != "bf16" {
+			return fmt.Errorf("%s is not a plan that moeplan -o json wrote: dtype %q", name, dtype)
+		}
+	}
+	for id, value := range q.Given {
+		if !c.setFigure(topology.FigureID(id), value) {
+			return fmt.Errorf("%s is not a plan that moeplan -o json wrote: figure %q", name, id)
+		}
+	}
+	key := result.Plans[number-1].Key
+	if strings.TrimSpace(key) == "" {
+		return fmt.Errorf("%s is not a plan that moeplan -o json wrote: plan %d has no key", name, number)
+	}
+	c.Layout = []string{key}
 	return nil
+}
+
+// setFigure gives a figure of the machine as its flag would.
+func (f *machine) setFigure(id topology.FigureID, value float64) bool {
+	n := int(value)
+	switch id {
+	case topology.FigureDomain:
+		f.Domain = &n
+	case topology.FigureNode:
+		f.Node = &n
+	case topology.FigureMemory:
+		f.MemoryGiB = &value
+	case topology.FigureNIC:
+		f.NICGbit = &value
+	case topology.FigureNVLink:
+		f.NVLinkGBps = &value
+	case topology.FigureHBM:
+		f.HBMGBps = &value
+	case topology.FigureBF16:
+		f.BF16TFLOPS = &value
+	case topology.FigureSM:
+		f.SM = &value
+	default:
+		return false
+	}
+	return true
 }

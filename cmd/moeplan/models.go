@@ -7,7 +7,7 @@ import (
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/arch"
-	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/layout/plan"
 )
 
 type modelsCmd struct {
@@ -43,7 +43,7 @@ func (c *modelsCmd) Run(s streams) error {
 		}
 		unverified := ""
 		if len(m.Unverified) > 0 {
-			unverified = fmt.Sprintf("%d fields", len(m.Unverified))
+			unverified = fmt.Sprint(len(m.Unverified))
 		}
 		t.Add(m.ID, billions(total), billions(active), fmt.Sprint(m.NumLayers), fmt.Sprint(m.HiddenSize),
 			experts, topk, attentionName(m), fmt.Sprint(m.MTPNumLayers), unverified)
@@ -69,7 +69,7 @@ func attentionName(m *arch.Model) string {
 func showModel(s streams, m *arch.Model) {
 	total, active := m.Parameters()
 	fmt.Fprintf(s.out, "%s  %s  %s B total, %s B active\n", m.ID, m.HFID, billions(total), billions(active))
-	if err := memmodel.Supported(m); err != nil {
+	if err := plan.Supported(m); err != nil {
 		fmt.Fprintf(s.out, "planning     refused: %v\n", err)
 	}
 	list := func(title string, items []string) {

@@ -66,12 +66,17 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), c.gpuFile())
 	}
 	if err == nil && len(result.Plans) == 0 {
-		m := result.NearestMiss
-		if m == nil {
-			return &coded{exitNoFit, fmt.Errorf("nothing fits")}
-		}
-		return &coded{exitNoFit, fmt.Errorf("nothing fits: the nearest layout is over by %.1f GiB on stage %d",
-			float64(m.OverBytes)/(1<<30), m.Stage)}
+		return nothingFits(result)
 	}
 	return err
+}
+
+// nothingFits is the error of a question whose legal layouts all need too much memory.
+func nothingFits(result *plan.Result) error {
+	m := result.NearestMiss
+	if m == nil {
+		return &coded{exitNoFit, errNothingFits}
+	}
+	return &coded{exitNoFit, fmt.Errorf("%w: the nearest layout is over by %.1f GiB on stage %d", errNothingFits,
+		float64(m.OverBytes)/(1<<30), m.Stage)}
 }

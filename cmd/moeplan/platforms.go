@@ -20,7 +20,10 @@ func (c *platformsCmd) Run(s streams) error {
 			return err
 		}
 		if c.Output == "json" {
-			return writeJSON(s.out, p)
+			return writeJSON(s.out, struct {
+				*topology.Platform
+				Sources map[topology.FigureID]string `json:"sources"`
+			}{p, sourcesOf(p)})
 		}
 		if c.Output == "yaml" {
 			return config.WritePlatform(s.out, p)
@@ -29,7 +32,7 @@ func (c *platformsCmd) Run(s streams) error {
 		t := report.Table{Head: []string{"figure", "value", "source"}, Text: []int{0, 2}}
 		for _, id := range topology.Figures() {
 			f := p.Figure(id)
-			t.Add(string(id), figure(f), f.Source)
+			t.Add(string(id), figure(f), topology.SourceText(f.Source))
 		}
 		if err := t.Write(s.out, report.Format(c.Output)); err != nil {
 			return err
@@ -55,6 +58,17 @@ func (c *platformsCmd) Run(s streams) error {
 			figure(p.NVLinkGBps), figure(p.NICGbit))
 	}
 	return t.Write(s.out, report.Format(c.Output))
+}
+
+// sourcesOf says where each known figure comes from.
+func sourcesOf(p *topology.Platform) map[topology.FigureID]string {
+	sources := make(map[topology.FigureID]string)
+	for _, id := range topology.Figures() {
+		if f := p.Figure(id); f.Known {
+			sources[id] = topology.SourceText(f.Source)
+		}
+	}
+	return sources
 }
 
 // figure prints a number, or "unknown".

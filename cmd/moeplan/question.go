@@ -17,8 +17,8 @@ import (
 // defaultGPU is DESIGN's.
 const defaultGPU = "h100"
 
-// maxFigure bounds what a person may say of a machine.
-const maxFigure = 1e6
+// minFigure and maxFigure bound what a person may say of a machine.
+const minFigure, maxFigure = 1e-3, 1e6
 
 // machine flags choose the model, the GPUs and what is known about them. Every command that prices a layout has them.
 type machine struct {
@@ -26,27 +26,51 @@ type machine struct {
 	GPUs  *int   `name:"gpus" group:"question" help:"Number of GPUs (required)."`
 	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100): a name that moeplan platforms lists, or a YAML file."`
 
-	Domain     int     `group:"machine" help:"GPUs per NVLink domain, instead of the platform's."`
-	Node       int     `name:"gpus-per-node" group:"machine" help:"GPUs per node, instead of the platform's."`
-	MemoryGiB  float64 `name:"memory-gib" group:"machine" help:"Memory of a GPU in GiB as nvidia-smi shows it."`
-	NICGbit    float64 `name:"nic-gbit" group:"machine" help:"Network rate per GPU in Gbit/s."`
-	NVLinkGBps float64 `name:"nvlink-gbps" group:"machine" help:"NVLink rate per GPU and direction in GB/s."`
-	HBMGBps    float64 `name:"hbm-gbps" group:"machine" help:"Memory bandwidth in GB/s."`
-	BF16TFLOPS float64 `name:"bf16-tflops" group:"machine" help:"Dense BF16 TFLOPS."`
-	SM         float64 `name:"sm" group:"machine" help:"Compute capability times ten, such as 90."`
+	Domain     *int     `group:"machine" help:"GPUs per NVLink domain, instead of the platform's."`
+	Node       *int     `name:"gpus-per-node" group:"machine" help:"GPUs per node, instead of the platform's."`
+	MemoryGiB  *float64 `name:"memory-gib" group:"machine" help:"Memory of a GPU in GiB as nvidia-smi shows it."`
+	NICGbit    *float64 `name:"nic-gbit" group:"machine" help:"Network rate per GPU in Gbit/s."`
+	NVLinkGBps *float64 `name:"nvlink-gbps" group:"machine" help:"NVLink rate per GPU and direction in GB/s."`
+	HBMGBps    *float64 `name:"hbm-gbps" group:"machine" help:"Memory bandwidth in GB/s."`
+	BF16TFLOPS *float64 `name:"bf16-tflops" group:"machine" help:"Dense BF16 TFLOPS."`
+	SM         *float64 `name:"sm" group:"machine" help:"Compute capability times ten, such as 90."`
 }
 
 // run flags set what the training run fixes.
 type runFlags struct {
-	Seq         int      `group:"run" help:"Sequence length (default 4096)."`
-	GlobalBatch int      `group:"run" help:"Global batch size in sequences (default: 8 Mi tokens a step, a multiple of the GPUs)."`
+	Seq         *int     `group:"run" help:"Sequence length (default 4096)."`
+	GlobalBatch *int     `group:"run" help:"Global batch size in sequences (default: 8 Mi tokens a step, a multiple of the GPUs)."`
 	Precision   string   `default:"bf16" group:"run" help:"bf16, fp16, fp8-tensorwise, fp8-blockwise or mxfp8."`
-	Imbalance   float64  `group:"run" help:"Load of the fullest expert rank over the mean (default 1, balanced)."`
+	Imbalance   *float64 `group:"run" help:"Load of the fullest expert rank over the mean (default 1, balanced)."`
 	Moments     string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Adam's moments: fp32, or bf16 with the precision-aware optimizer."`
 	Grads       string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Main gradients: fp32 or bf16."`
 	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
 	Headroom    *float64 `group:"run" help:"GiB to keep free above the allocated peak (default: the platform's)."`
 	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
+}
+
+// figureFlag is one figure of the machine that a person may give.
+type figureFlag struct {
+	flag  string
+	id    topology.FigureID
+	value *float64
+}
+
+// figures lists the machine's figures with what was given for each.
+func (f *machine) figures() []figureFlag {
+	whole := func(n *int) *float64 {
+		if n == nil {
+			return nil
+		}
+		x := float64(*n)
+		return &x
+	}
+	return []figureFlag{
+		{"--domain", topology.FigureDomain, whole(f.Domain)}, {"--gpus-per-node", topology.FigureNode, whole(f.Node)},
+		{"--memory-gib", topology.FigureMemory, f.MemoryGiB}, {"--nic-gbit", topology.FigureNIC, f.NICGbit},
+		{"--nvlink-gbps", topology.FigureNVLink, f.NVLinkGBps}, {"--hbm-gbps", topology.FigureHBM, f.HBMGBps},
+		{"--bf16-tflops", topology.FigureBF16, f.BF16TFLOPS}, {"--sm", topology.FigureSM, f.SM},
+	}
 }
 
 // resolve looks the model and the platform up.
@@ -63,23 +87,14 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 		return nil, nil, err
 	}
 	var overrides []topology.Override
-	for _, o := range []struct {
-		name  string
-		id    topology.FigureID
-		value float64
-	}{
-		{"--domain", topology.FigureDomain, float64(f.Domain)}, {"--gpus-per-node", topology.FigureNode, float64(f.Node)},
-		{"--memory-gib", topology.FigureMemory, f.MemoryGiB},
-		{"--nic-gbit", topology.FigureNIC, f.NICGbit}, {"--nvlink-gbps", topology.FigureNVLink, f.NVLinkGBps},
-		{"--hbm-gbps", topology.FigureHBM, f.HBMGBps}, {"--bf16-tflops", topology.FigureBF16, f.BF16TFLOPS},
-		{"--sm", topology.FigureSM, f.SM},
-	} {
-		if !(o.value >= 0 && o.value < maxFigure) {
-			return nil, nil, usage("%s %g cannot be meant: it lies between 0 and %g", o.name, o.value, maxFigure)
+	for _, o := range f.figures() {
+		if o.value == nil {
+			continue
 		}
-		if o.value > 0 {
-			overrides = append(overrides, topology.Override{Figure: o.id, Value: o.value})
+		if !(*o.value >= minFigure && *o.value <= maxFigure) {
+			return nil, nil, usage("%s %g cannot be meant: it lies between %g and %g", o.flag, *o.value, minFigure, maxFigure)
 		}
+		overrides = append(overrides, topology.Override{Figure: o.id, Value: *o.value})
 	}
 	if len(overrides) > 0 {
 		if p, err = p.With(overrides...); err != nil {
@@ -139,16 +154,16 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	}
 	for _, n := range []struct {
 		name  string
-		value int
-		most  int
+		value *int
 		into  *int
-	}{{"--seq", run.Seq, layout.MaxSequence, &r.SeqLength}, {"--global-batch", run.GlobalBatch, layout.MaxSequence, &r.GlobalBatchSize}} {
-		if n.value != 0 {
-			if err := positive(n.name, n.value, n.most); err != nil {
-				return r, err
-			}
+	}{{"--seq", run.Seq, &r.SeqLength}, {"--global-batch", run.GlobalBatch, &r.GlobalBatchSize}} {
+		if n.value == nil {
+			continue
 		}
-		*n.into = n.value
+		if err := positive(n.name, *n.value, layout.MaxSequence); err != nil {
+			return r, err
+		}
+		*n.into = *n.value
 	}
 	if r.Precision, err = layout.ParsePrecision(run.Precision); err != nil {
 		return r, &coded{exitUsage, err}
@@ -157,8 +172,11 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 		return r, err
 	}
 	switch {
-	case run.Imbalance != 0 && !(run.Imbalance >= 1 && run.Imbalance <= 1000):
-		return r, usage("--imbalance %g: balanced is 1, and more than 1000 cannot be meant", run.Imbalance)
+	case run.Imbalance != nil && m.MoE == nil:
+		return r, usage("--imbalance: %s has no experts", m.ID)
+	case run.Imbalance != nil && !(*run.Imbalance >= 1 && *run.Imbalance <= plan.MostImbalance(m, layout.MaxSize)):
+		return r, usage("--imbalance %g: balanced is 1, and %g is the most that top-%d of %d experts allows", *run.Imbalance,
+			plan.MostImbalance(m, layout.MaxSize), m.MoE.TopK, m.MoE.NumExperts)
 	case run.Headroom != nil && !(*run.Headroom >= 0 && *run.Headroom < p.MemoryGiB.Value):
 		return r, usage("--headroom %g: it lies between 0 and the %g GiB of %s", *run.Headroom, p.MemoryGiB.Value, p.ID)
 	case !(run.ReserveGiB >= 0 && run.ReserveGiB < p.MemoryGiB.Value):
@@ -166,28 +184,26 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 			return r, usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", run.ReserveGiB, p.MemoryGiB.Value, p.ID)
 		}
 	}
-	r.Imbalance = run.Imbalance
+	if run.Imbalance != nil {
+		r.Imbalance = *run.Imbalance
+	}
 	return r, nil
 }
 
 // flagText writes the flags that ask the same question, as far as a layout's text does not say them.
 func (f *machine) flagText(run *runFlags) string {
 	var b strings.Builder
-	add := func(name string, value, unset any) {
-		if value != unset {
-			fmt.Fprintf(&b, " %s %v", name, value)
+	for _, o := range f.figures() {
+		if o.value != nil {
+			fmt.Fprintf(&b, " %s %g", o.flag, *o.value)
 		}
 	}
-	add("--domain", f.Domain, 0)
-	add("--gpus-per-node", f.Node, 0)
-	add("--memory-gib", f.MemoryGiB, 0.0)
-	add("--nic-gbit", f.NICGbit, 0.0)
-	add("--nvlink-gbps", f.NVLinkGBps, 0.0)
-	add("--hbm-gbps", f.HBMGBps, 0.0)
-	add("--bf16-tflops", f.BF16TFLOPS, 0.0)
-	add("--sm", f.SM, 0.0)
-	add("--moments", run.Moments, "fp32")
-	add("--grads", run.Grads, "fp32")
+	if run.Moments != "fp32" {
+		fmt.Fprintf(&b, " --moments %s", run.Moments)
+	}
+	if run.Grads != "fp32" {
+		fmt.Fprintf(&b, " --grads %s", run.Grads)
+	}
 	return b.String()
 }
 

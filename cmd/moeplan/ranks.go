@@ -7,6 +7,7 @@ import (
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/topology"
 )
 
@@ -16,11 +17,11 @@ type ranksCmd struct {
 	CP        int    `default:"1" help:"Context parallel size."`
 	PP        int    `default:"1" help:"Pipeline parallel size."`
 	EP        int    `default:"1" help:"Expert parallel size."`
-	ETP       int    `help:"Expert tensor parallel size (default: TP, as Megatron takes it)."`
+	ETP       *int   `help:"Expert tensor parallel size (default: TP, as Megatron takes it)."`
 	Order     string `default:"tp-cp-ep-dp-pp" help:"Rank order string, first axis fastest."`
 	Instances int    `default:"1" help:"Distributed optimizer instances."`
 	GPU       string `default:"h100" help:"Platform, for nodes and NVLink domains."`
-	Domain    int    `help:"GPUs per NVLink domain (default: the platform's)."`
+	Domain    *int   `help:"GPUs per NVLink domain (default: the platform's)."`
 	Output    string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
 }
 
@@ -47,9 +48,9 @@ type ranksJSON struct {
 }
 
 func (c *ranksCmd) Run(s streams) error {
-	d := folding.Degrees{World: c.World, TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP}
-	if c.ETP == 0 {
-		d.ETP = d.TP
+	d := folding.Degrees{World: c.World, TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.TP}
+	if c.ETP != nil {
+		d.ETP = *c.ETP
 	}
 	for _, size := range []struct {
 		name  string
@@ -62,6 +63,10 @@ func (c *ranksCmd) Run(s streams) error {
 	if c.World > folding.MaxListed {
 		return usage("--world %d is more ranks than can be listed (at most %d)", c.World, folding.MaxListed)
 	}
+	p, err := c.platform()
+	if err != nil {
+		return err
+	}
 	f, err := folding.New(d, folding.Order(c.Order), c.Instances)
 	if err != nil {
 		return refused(d, c)
@@ -69,7 +74,19 @@ func (c *ranksCmd) Run(s streams) error {
 	if c.Output == "json" {
 		return c.json(s, f)
 	}
-	return c.picture(s, f)
+	return c.picture(s, f, p)
+}
+
+// platform is that of the picture, with its own domain if one was given.
+func (c *ranksCmd) platform() (*topology.Platform, error) {
+	p, err := lookupPlatform(c.GPU)
+	if err != nil || c.Domain == nil {
+		return p, err
+	}
+	if err := positive("--domain", *c.Domain, layout.MaxSize); err != nil {
+		return nil, err
+	}
+	return p.With(topology.Override{Figure: topology.FigureDomain, Value: float64(*c.Domain)})
 }
 
 // refused returns every reason, each with its rule.
@@ -96,16 +113,7 @@ func (c *ranksCmd) json(s streams, f *folding.Folding) error {
 }
 
 // picture shows, for the first nodes, which ranks belong together, and for each family where its groups lie.
-func (c *ranksCmd) picture(s streams, f *folding.Folding) error {
-	p, err := topology.LookupPlatform(c.GPU)
-	if err != nil {
-		return err
-	}
-	if c.Domain > 0 {
-		if p, err = p.With(topology.Override{Figure: topology.FigureDomain, Value: float64(c.Domain)}); err != nil {
-			return err
-		}
-	}
+func (c *ranksCmd) picture(s streams, f *folding.Folding, p *topology.Platform) error {
 	d := f.Degrees()
 	domain, err := p.UsableDomain(d)
 	if err != nil {

@@ -1,7 +1,3 @@
-//go:build ignore
-
-// Left out of the build until go.sum knows what testscript needs: delete these lines down to package, run go mod tidy.
-
 package main
 
 import (

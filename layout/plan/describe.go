@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
@@ -17,6 +18,7 @@ type pricer struct {
 	model     *arch.Model
 	platform  *topology.Platform
 	memory    *memmodel.Estimator
+	balanced  *memmodel.Estimator // the same with balanced routing; nil if memory has it
 	time      *steptime.Estimator
 	budget    budget
 	objective Objective
@@ -24,24 +26,31 @@ type pricer struct {
 
 // newPricer refuses, by name, models and platforms that cannot be priced.
 func newPricer(r *Request) (*pricer, error) {
-	sm, err := r.Platform.Need(topology.FigureSM)
+	sm, err := computeCapability(r.Platform)
 	if err != nil {
 		return nil, err
 	}
-	if err := precisionRuns(r.Precision, r.Platform, int(sm)); err != nil {
+	if err := precisionRuns(r.Precision, r.Platform, sm); err != nil {
 		return nil, err
 	}
 	memory, err := r.Platform.Need(topology.FigureMemory)
 	if err != nil {
 		return nil, err
 	}
-	run := memmodel.DefaultRun(int(sm))
+	run := memmodel.DefaultRun(sm)
 	run.Imbalance = r.Imbalance
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
 	run.PrecisionAware = r.LowPrecisionMoments
 	mem, err := memmodel.New(r.Model, run)
 	if err != nil {
 		return nil, err
+	}
+	var balanced *memmodel.Estimator
+	if run.Imbalance != 1 {
+		run.Imbalance = 1
+		if balanced, err = memmodel.New(r.Model, run); err != nil {
+			return nil, err
+		}
 	}
 	timing := steptime.DefaultRun()
 	timing.Imbalance = r.Imbalance
@@ -58,9 +67,31 @@ func newPricer(r *Request) (*pricer, error) {
 		headroom = *r.HeadroomGiB
 	}
 	return &pricer{
-		model: r.Model, platform: r.Platform, memory: mem, time: est,
+		model: r.Model, platform: r.Platform, memory: mem, balanced: balanced, time: est,
 		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB), objective: cmp.Or(r.Objective, ByTime),
 	}, nil
+}
+
+// Supported reports what stands in the way of planning a model, as the *UnsupportedError of memmodel or steptime.
+func Supported(m *arch.Model) error {
+	if err := memmodel.Supported(m); err != nil {
+		return err
+	}
+	p, err := topology.LookupPlatform("h100") // any platform whose figures are known
+	if err != nil {
+		return err
+	}
+	_, err = steptime.New(m, p, steptime.DefaultRun())
+	return err
+}
+
+// computeCapability is what NVIDIA's cards have; cards of others are given a Hopper's workspaces.
+func computeCapability(p *topology.Platform) (int, error) {
+	if !p.SM.Known && strings.HasPrefix(p.Arch, "cdna") {
+		return 90, nil
+	}
+	sm, err := p.Need(topology.FigureSM)
+	return int(sm), err
 }
 
 // PrecisionError is a precision that a GPU's tensor cores do not have.
@@ -72,6 +103,15 @@ type PrecisionError struct {
 
 func (e *PrecisionError) Error() string {
 	return fmt.Sprintf("--precision %s needs compute capability %.1f, which %s lacks; try bf16", e.Precision, float64(e.Needs)/10, e.Platform)
+}
+
+// PrecisionRuns reports, as a *PrecisionError, a precision that a platform's tensor cores do not have.
+func PrecisionRuns(precision layout.Precision, p *topology.Platform) error {
+	sm, err := computeCapability(p)
+	if err != nil {
+		return err
+	}
+	return precisionRuns(precision, p, sm)
 }
 
 // precisionRuns checks that the GPU has a format (NVIDIA/TransformerEngine@d0067d0da transformer_engine/pytorch/fp8.py,
@@ -98,8 +138,8 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	now, tunedSide := p.time.Price(l, steptime.BringUp()), p.time.Tuned(l)
-	tuned := p.time.Price(l, tunedSide)
+	now := p.time.Price(l, steptime.BringUp())
+	tuned, tunedSide := p.tunedPrice(l, &now)
 	lo, hi := now.Band()
 	out := Plan{
 		Key: l.String(), Layout: *l, Sizes: sizesOf(p.model, l),
@@ -123,17 +163,25 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	}
 	out.WorstStage = worst.PipelineRank
 	out.CheckStage = checkStage(out.Stages)
+	out.CheckPeak = out.Stages[out.CheckStage].Memory.PeakAllocated
+	if p.balanced != nil { // a check forces balanced routing
+		stages, err := p.balanced.Estimate(l)
+		if err != nil {
+			return Plan{}, err
+		}
+		out.CheckPeak = stages[out.CheckStage].PeakAllocated
+	}
 	out.Grade = p.budget.grade(worst.PeakAllocated)
 	out.HeadroomGiB = float64(p.budget.capacity-worst.PeakAllocated) / float64(gib)
 	if p.model.MoE != nil {
-		out.MaxImbalance = p.maxImbalance(stages)
+		out.MaxImbalance = p.maxImbalance(stages, l.EP)
 	}
 	return out, nil
 }
 
 // maxImbalance is the load of the fullest expert rank over the mean, during one layer, at which the first stage
 // reaches the budget; null if a stage does not fit even balanced.
-func (p *pricer) maxImbalance(stages []memmodel.Stage) *float64 {
+func (p *pricer) maxImbalance(stages []memmodel.Stage, ep int) *float64 {
 	most := 0.0
 	for i := range stages {
 		s := &stages[i]
@@ -152,7 +200,17 @@ func (p *pricer) maxImbalance(stages []memmodel.Stage) *float64 {
 	if most == 0 {
 		return nil
 	}
+	most = min(most, MostImbalance(p.model, ep))
 	return &most
+}
+
+// MostImbalance is the largest load that one expert rank can have over the mean: a token sends at most one copy to each
+// of its top-k experts, so no rank receives more than all of them from every token, nor more than its experts take.
+func MostImbalance(m *arch.Model, ep int) float64 {
+	if m.MoE == nil {
+		return 1
+	}
+	return min(float64(ep), float64(m.MoE.NumExperts)/float64(m.MoE.TopK))
 }
 
 // checkStage is the stage with the largest peak among those that a run under the fake process group can

@@ -58,6 +58,9 @@ func newBudget(p *topology.Platform, memoryGiB, headroomGiB, reserveGiB float64)
 		d.gib = memoryGiB / 5
 	}
 	b.headroom, b.supported = toBytes(d.gib), d.supported
+	if most := b.capacity / 4; b.headroom > most { // the figure is for the whole card
+		b.headroom, b.supported = max(most, 0), false
+	}
 	return b
 }
 

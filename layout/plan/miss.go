@@ -2,9 +2,11 @@ package plan
 
 import (
 	"context"
+	"errors"
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology"
 )
 
 // nearestMiss explains why nothing fits and what would: the layout that exceeds the limit by least, changes to the
@@ -36,6 +38,10 @@ func (p *pricer) nearestMiss(ctx context.Context, r *Request, fs findings) (*Mis
 		return nil, err
 	}
 	out.SmallestGPUs, out.SmallestKey, err = fewestGPUs(ctx, r)
+	var unknown *topology.UnknownFigureError
+	if errors.As(err, &unknown) { // a larger cluster would need a figure that this question does not
+		err = nil
+	}
 	return out, err
 }
 
@@ -67,6 +73,8 @@ type change struct {
 }
 
 var changes = []change{
+	{"without the pinned sizes", "other degrees than those asked for",
+		func(r *Request) bool { return r.pinned() }, func(r *Request) { r.Pins, r.Recompute, r.Where = layout.Pins{}, nil, "" }},
 	{"--wide", "longer CP or ETP > 1: more communication",
 		func(r *Request) bool { return !r.Wide }, func(r *Request) { r.Wide = true }},
 	{"--moments bf16", "--use-precision-aware-optimizer with bf16 moments: check convergence",
@@ -88,7 +96,7 @@ func remedies(ctx context.Context, r *Request) ([]Remedy, error) {
 		}
 		q := *r
 		c.apply(&q)
-		key, err := fitting(ctx, &q, false)
+		key, err := fitting(ctx, &q)
 		if err != nil {
 			return nil, err
 		}
@@ -99,36 +107,40 @@ func remedies(ctx context.Context, r *Request) ([]Remedy, error) {
 	return out, nil
 }
 
-// fitting returns the fastest layout that fits a question, or "". With leanest it looks at the smallest
-// micro-batch and full recompute alone, which fit if anything does.
-func fitting(ctx context.Context, r *Request, leanest bool) (string, error) {
-	q := *r
-	if leanest {
-		if q.Pins.MBS.IsZero() {
-			q.Pins.MBS = layout.Exactly(1)
-		}
-		if q.Recompute == nil {
-			q.Recompute = &layout.FullRecompute
-		}
-	}
-	best, err := fastestOf(ctx, &q)
+// fitting returns the fastest layout that fits a question, or "".
+func fitting(ctx context.Context, r *Request) (string, error) {
+	best, err := fastestOf(ctx, r)
 	if err != nil || best == nil {
 		return "", err
 	}
 	return best.layout.String(), nil
 }
 
-// growAtMost bounds the search for a larger cluster: 64 times the one that was asked for.
-const growAtMost = 64
+// leanest restricts a question to what fits if anything does: the smallest micro-batch and full recompute.
+func (r *Request) leanest() Request {
+	q := *r
+	if q.Pins.MBS.IsZero() {
+		q.Pins.MBS = layout.Exactly(1)
+	}
+	if q.Recompute == nil {
+		q.Recompute = &layout.FullRecompute
+	}
+	return q
+}
 
-// fewestGPUs finds the smallest number of GPUs, in whole nodes, on which something fits: it starts from the
-// arithmetic floor (all state must fit somewhere) and tries node after node, in steps that grow with the cluster.
+// mostNodes bounds the search for a larger cluster.
+const mostNodes = 1024
+
+// fewestGPUs finds the smallest number of GPUs, in whole nodes, on which something fits: from the arithmetic floor (weights
+// and gradients must fit somewhere) node by node.
 func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 	node := 8
 	if r.Platform.Node.Known {
 		node = r.Platform.Node.Int()
 	}
-	p, err := newPricer(r)
+	q := r.leanest()
+	q.GPUs = node
+	p, err := newPricer(&q)
 	if err != nil {
 		return 0, "", err
 	}
@@ -136,24 +148,42 @@ func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 	if floor == 0 {
 		return 0, "", nil
 	}
-	n := max(node, (floor+node-1)/node*node)
-	for step := node; n <= max(r.GPUs, floor)*growAtMost; n += step {
-		if n > 32*step {
-			step *= 2
-			n = (n + step - 1) / step * step
+	for nodes := (floor + node - 1) / node; nodes <= mostNodes; nodes++ {
+		if ctx.Err() != nil {
+			return 0, "", ctx.Err()
 		}
-		q := *r
-		q.GPUs = n
+		q.GPUs = nodes * node
 		if r.assumedBatch {
-			q.GlobalBatchSize = layout.DefaultGlobalBatch(r.SeqLength, n)
+			q.GlobalBatchSize = layout.DefaultGlobalBatch(r.SeqLength, q.GPUs)
 		}
-		key, err := fitting(ctx, &q, true)
-		if err != nil {
-			return 0, "", err
+		if !p.anyFits(&q) {
+			continue
 		}
-		if key != "" {
-			return n, key, nil
-		}
+		key, err := fitting(ctx, &q)
+		return q.GPUs, key, err
 	}
 	return 0, "", nil
+}
+
+// anyFits reports whether any layout of a question fits. Memory depends on the model and the run alone, so one pricer
+// serves every number of GPUs.
+func (p *pricer) anyFits(r *Request) bool {
+	space, err := r.space()
+	if err != nil {
+		return false
+	}
+	keep, err := r.keeps()
+	if err != nil {
+		return false
+	}
+	limit := p.budget.limit()
+	for l := range layout.Enumerate(p.model, space, nil) {
+		if keep != nil && !keep(&l) {
+			continue
+		}
+		if peak, _ := p.memory.Peak(&l); peak <= limit {
+			return true
+		}
+	}
+	return false
 }

@@ -168,7 +168,7 @@ func TestRefusedByName(t *testing.T) {
 	for _, c := range []struct{ model, gpu, want, reason string }{
 		{"nemotron-3-nano", "h100", "Mamba", "hybrid layers come with the memory issue"},
 		{"qwen3-next", "h100", "gated delta net", "likewise"},
-		{"qwen3-235b", "mi300x", "--sm", "the platform's memory and generation are unknown"},
+		{"qwen3-235b", "mi300x", "--memory-gib", "the platform's memory is unknown; AMD cards need no --sm"},
 		{"qwen3-235b", "h20", "--nic-gbit", "the network's rate is unknown"},
 	} {
 		_, err := Search(context.Background(), ask(t, c.model, c.gpu, 64))

@@ -63,6 +63,8 @@ type Request struct {
 	keep func(*layout.Layout) bool
 	// assumedBatch says that the global batch is the default of the number of GPUs.
 	assumedBatch bool
+	// stretched says that the sequence exceeds the model's own positions.
+	stretched bool
 }
 
 // filled returns the request with every default in place, and those by name.
@@ -77,6 +79,9 @@ func (r Request) filled() (Request, map[string]string) {
 	if r.SeqLength == 0 {
 		r.SeqLength = DefaultSeqLength
 		assume("seq_length", "%d", r.SeqLength)
+	}
+	if longer := Stretched(r.Model, r.SeqLength); longer != r.Model {
+		r.Model, r.stretched = longer, true
 	}
 	if r.GlobalBatchSize == 0 {
 		r.GlobalBatchSize = layout.DefaultGlobalBatch(r.SeqLength, r.GPUs)
@@ -106,6 +111,16 @@ func (r Request) filled() (Request, map[string]string) {
 	return r, assumed
 }
 
+// pinned reports whether the caller restricted the search.
+func (r *Request) pinned() bool {
+	for _, pin := range []layout.Range{r.Pins.TP, r.Pins.CP, r.Pins.PP, r.Pins.EP, r.Pins.ETP, r.Pins.VPP, r.Pins.MBS} {
+		if !pin.IsZero() {
+			return true
+		}
+	}
+	return r.Recompute != nil || r.Where != "" || r.Pins.Recompute != nil
+}
+
 func (r *Request) momentBytes() int {
 	if r.LowPrecisionMoments {
 		return 2
@@ -127,4 +142,15 @@ func (r *Request) masterBytes() int {
 		return 2
 	}
 	return 4
+}
+
+// Stretched returns the model with room for a sequence: with rotary positions --max-position-embeddings is no more than a
+// bound that the command line raises. Learned positions are parameters, and stay.
+func Stretched(m *arch.Model, seq int) *arch.Model {
+	if m.LearnedPositions || m.MaxPositionEmbeddings == 0 || seq <= m.MaxPositionEmbeddings {
+		return m
+	}
+	longer := *m
+	longer.MaxPositionEmbeddings = seq
+	return &longer
 }

@@ -48,7 +48,9 @@ type Echo struct {
 	ReserveGiB       float64 `json:"reserve_gib"`
 	NVLinkDomain     int     `json:"nvlink_domain"`
 	GPUsPerNode      int     `json:"gpus_per_node"`
-	OrderedBy        string  `json:"ordered_by"`
+	// Given are the figures of the platform that the caller replaced, by their keys in moeplan platforms -o json.
+	Given     map[string]float64 `json:"given_figures"`
+	OrderedBy string             `json:"ordered_by"`
 }
 
 // Searched says what was looked at and what cut the rest.
@@ -91,8 +93,9 @@ type Plan struct {
 	Wall           string     `json:"wall"`
 	// PublishedTwin is the nearest published layout; null where the model was not published on that GPU kind.
 	PublishedTwin *Twin    `json:"published_twin"`
-	WorstStage    int      `json:"worst_pipeline_rank"` // whose peak is largest
-	CheckStage    int      `json:"check_pipeline_rank"` // likewise, of those that a fake process group can impersonate
+	WorstStage    int      `json:"worst_pipeline_rank"`  // whose peak is largest
+	CheckPeak     int64    `json:"check_peak_allocated"` // bytes that stage allocates with the balanced routing of a check
+	CheckStage    int      `json:"check_pipeline_rank"`  // likewise, of those that a fake process group can impersonate
 	Notes         []string `json:"notes"`
 	Why           []string `json:"why"`
 }

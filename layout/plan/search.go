@@ -65,7 +65,7 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{Assumed: assumed, Request: r.echo(p)}
+	out := &Result{Assumed: assumed, Request: r.echo(p), Notes: []string{}}
 	out.Searched = found.searched(space)
 	if found.legal() == 0 {
 		return nil, found.noLayout(r.Model, space)
@@ -212,8 +212,17 @@ func (p *pricer) timed(l *layout.Layout, peak int64) (candidate, bool) {
 	if !now.Known {
 		return candidate{}, false
 	}
-	tuned := p.time.Price(l, p.time.Tuned(l))
+	tuned, _ := p.tunedPrice(l, &now)
 	return candidate{*l, peak, now.Step, tuned.Step}, true
+}
+
+// tunedPrice prices the tuned state, which keeps the bring-up software where the usual switches would not pay.
+func (p *pricer) tunedPrice(l *layout.Layout, now *steptime.Price) (steptime.Price, steptime.Software) {
+	sw := p.time.Tuned(l)
+	if tuned := p.time.Price(l, sw); tuned.Step <= now.Step {
+		return tuned, sw
+	}
+	return *now, steptime.BringUp()
 }
 
 func (fs findings) legal() (n int64) {
@@ -262,19 +271,36 @@ func (fs findings) noLayout(m *arch.Model, space *layout.Space) error {
 
 // space is the request's search space.
 func (r *Request) space() (*layout.Space, error) {
-	node := 8
-	if r.Platform.Domain.Known {
-		node = r.Platform.Domain.Int()
-	}
+	// TP may span what shares NVLink or, without NVLink, a host.
+	node := max(r.Platform.Domain.Int(), r.Platform.Node.Int(), 1)
 	pins := r.Pins
 	if r.Recompute != nil {
 		pins.Recompute = []layout.Recompute{*r.Recompute}
 	}
 	run := layout.Run{SeqLength: r.SeqLength, GlobalBatchSize: r.GlobalBatchSize, Precision: r.Precision, Order: r.Order}
+	build := layout.DefaultSpace
 	if r.Wide {
-		return layout.WideSpace(r.Model, r.GPUs, node, run, pins)
+		build = layout.WideSpace
 	}
-	return layout.DefaultSpace(r.Model, r.GPUs, node, run, pins)
+	space, err := build(r.Model, r.GPUs, node, run, pins)
+	if err != nil {
+		return nil, err
+	}
+	return space, tooLarge(space)
+}
+
+// maxCombinations bounds a search: ten times the widest space that is searched without pins.
+const maxCombinations = 5_000_000
+
+// tooLarge refuses a space whose pins ask for more than can be priced in a moment.
+func tooLarge(s *layout.Space) error {
+	n := 1
+	for _, list := range [][]int{s.TP, s.CP, s.PP, s.ETP, s.EP, s.VPP, s.MBS} {
+		if n *= max(1, len(list)); n > maxCombinations {
+			return &layout.SizeError{What: "search of more than", Value: fmt.Sprint(maxCombinations), Problem: "combinations: pin fewer sizes"}
+		}
+	}
+	return nil
 }
 
 // echo repeats the question with its defaults.
@@ -286,10 +312,16 @@ func (r *Request) echo(p *pricer) Echo {
 		Gradients: "fp32", Moments: "fp32", Imbalance: r.Imbalance,
 		MemoryGiB:   r.Platform.MemoryGiB.Value,
 		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
-		GPUsPerNode: 8, OrderedBy: "tuned time",
+		GPUsPerNode: 8, OrderedBy: "tuned time", Given: map[string]float64{},
 	}
 	if p.objective != ByTime {
 		e.OrderedBy = string(p.objective)
+	}
+	for _, id := range r.Platform.Overridden {
+		e.Given[string(id)] = r.Platform.Figure(id).Value
+	}
+	if r.Precision == layout.FP16 {
+		e.Gradients = "fp16"
 	}
 	if r.BF16Gradients {
 		e.Gradients = "bf16"

@@ -15,7 +15,9 @@ func (p *pricer) explain(r *Request, out *Result) {
 	why := []string{p.whyRecompute(r, &best.Layout)}
 	why = append(why, whyPlacement(best)...)
 	if f := out.Folding; f != nil {
-		if f.SlowerBy == nil {
+		if l := &best.Layout; l.ETP == l.TP && l.DP()%l.EP == 0 {
+			why = append(why, fmt.Sprintf("it does not fold: EP %d lies within DP %d, and ETP is TP", l.EP, l.DP()))
+		} else if f.SlowerBy == nil {
 			why = append(why, "without folding (experts parallel within DP, one TP for all) nothing fits")
 		} else {
 			why = append(why, fmt.Sprintf("without folding (EP within DP, ETP = TP) the best takes %s: %s", slower(*f.SlowerBy), f.Key))
@@ -90,13 +92,21 @@ func (p *pricer) whyRecompute(r *Request, l *layout.Layout) string {
 		peak, stage := p.memory.Peak(&before)
 		over := float64(peak-p.budget.limit()) / float64(gib)
 		if over <= 0 {
-			return fmt.Sprintf("recompute %s leaves room; with %s alone stage %d comes within %.1f GiB of the limit",
-				taken, ladder[i-1], stage, -over)
+			return fmt.Sprintf("recompute %s leaves room; with %s stage %d comes within %.1f GiB of the limit",
+				taken, rungName(ladder[i-1]), stage, -over)
 		}
-		return fmt.Sprintf("recompute %s is the first rung that fits; with %s alone stage %d is over by %.1f GiB",
-			taken, ladder[i-1], stage, over)
+		return fmt.Sprintf("recompute %s is the first rung that fits; with %s stage %d is over by %.1f GiB",
+			taken, rungName(ladder[i-1]), stage, over)
 	}
 	return "recompute " + taken
+}
+
+// rungName names a rung inside a sentence.
+func rungName(r layout.Recompute) string {
+	if r.Granularity == layout.NoRecompute {
+		return "none"
+	}
+	return r.String() + " alone"
 }
 
 // whyPlacement says where the hot traffic goes and what it costs.
@@ -153,9 +163,15 @@ func unfolded(ctx context.Context, r *Request, best *Plan) (*Unfolded, error) {
 
 // notes say what is outside the measured domain.
 func (p *pricer) notes(r *Request, out *Result) []string {
-	var notes []string
+	notes := []string{}
 	if len(out.Plans) > 0 {
 		notes = append(notes, out.Plans[0].Notes...)
+	}
+	if r.stretched {
+		notes = append(notes, fmt.Sprintf("a sequence of %d exceeds the model's own positions: rope scaling is yours to choose", r.SeqLength))
+	}
+	if r.Platform.Arch != "" && !r.Platform.SM.Known {
+		notes = append(notes, "workspaces of "+r.Platform.ID+" are taken for an H100's")
 	}
 	if !p.budget.supported {
 		notes = append(notes, "the headroom of "+r.Platform.ID+" rests on no tuned recipe")

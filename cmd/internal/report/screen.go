@@ -25,8 +25,8 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
 		p.searched(r)
 		return
 	}
-	p.first(r)
-	p.table(r)
+	p.first(m, r)
+	p.table(m, r)
 	p.why(&r.Plans[0])
 	p.memory(r)
 	p.pareto(r)
@@ -102,7 +102,7 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 	}
 	p.section("ASSUMED",
 		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; the allocated peak may take %.2f", q.Platform,
-			flag("gpu", "--gpu"), plural(nodes, "node"), q.GPUsPerNode, q.NVLinkDomain, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
+			flag("gpu", "--gpu"), plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
 		fmt.Sprintf("of %.2f GiB%s; seq %d%s, gbs %d%s", q.MemoryGiB, flag("headroom", "--headroom"),
 			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch")),
 		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam", q.Precision,
@@ -115,11 +115,13 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 // (memory-model.md 3.6).
 const evenRouting = 1.2
 
-func (p printer) first(r *plan.Result) {
+func (p printer) first(m *arch.Model, r *plan.Result) {
 	best := &r.Plans[0]
 	verdict := strings.ToUpper(string(best.Grade))
 	switch i := best.MaxImbalance; {
 	case i == nil:
+	case *i >= plan.MostImbalance(m, best.Sizes.EP):
+		verdict += " whatever the routing"
 	case *i < evenRouting:
 		verdict += fmt.Sprintf(" with even routing only (imbalance up to %.2f in one layer)", *i)
 	default:
@@ -161,7 +163,7 @@ func wrapLayout(key string) []string {
 }
 
 // table lists the plans: the two meshes side by side, so that folding is seen.
-func (p printer) table(r *plan.Result) {
+func (p printer) table(m *arch.Model, r *plan.Result) {
 	fmt.Fprintln(p.w, " #  attention      experts                                peak GiB  max hot in exposed s/step +-15 %")
 	fmt.Fprintln(p.w, "    TP CP   DP PP  ETP  EP  EDP vpp mbs recompute            lo-hi    I NVLink  s/step    now  tuned")
 	for i := range r.Plans {
@@ -173,13 +175,20 @@ func (p printer) table(r *plan.Result) {
 		}
 		imbalance, hot := "-", "-"
 		if pl.MaxImbalance != nil {
-			imbalance = fmt.Sprintf("%.1f", min(*pl.MaxImbalance, 99))
+			imbalance = fmt.Sprintf("%.1f", *pl.MaxImbalance)
+			if *pl.MaxImbalance >= plan.MostImbalance(m, s.EP) {
+				imbalance = "any"
+			}
 		}
 		if pl.NVLinkFraction != nil {
 			hot = fmt.Sprintf("%.0f %%", 100**pl.NVLinkFraction)
 		}
-		fmt.Fprintf(p.w, "%2d%s%3d%3d%5d%3d %4d%4d%5d%4d%4d %-17s%8s%5s%7s%8s%7s%7s\n",
-			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, s.ETP, s.EP, s.EDP, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
+		experts := fmt.Sprintf("%4d%4d%5d", s.ETP, s.EP, s.EDP)
+		if m.MoE == nil {
+			experts = fmt.Sprintf("%4s%4s%5s", "-", "-", "-")
+		}
+		fmt.Fprintf(p.w, "%2d%s%3d%3d%5d%3d %s%4d%4d %-17s%8s%5s%7s%8s%7s%7s\n",
+			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, experts, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
 			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), seconds(pl.TunedTimeMS))
 	}
 	fmt.Fprintf(p.w, "ordered by %s; = not distinguishable, simplest first   now: alltoall, eager\n", r.Request.OrderedBy)
@@ -242,7 +251,7 @@ func (p printer) why(best *plan.Plan) {
 func (p printer) memory(r *plan.Result) {
 	best := &r.Plans[0]
 	capacity := r.Request.MemoryGiB
-	p.section("MEMORY 1", "GiB     dense  expert  activations  other  outside      peak")
+	p.section("MEMORY 1", "GiB     dense  expert  activations  other  allocated  outside    card")
 	for i := 0; i < len(best.Stages); {
 		j, most := i+1, i
 		for ; j < len(best.Stages) && sameState(&best.Stages[i].Memory, &best.Stages[j].Memory); j++ {
@@ -257,9 +266,9 @@ func (p printer) memory(r *plan.Result) {
 		m := &best.Stages[most].Memory
 		low, high := float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib
 		allocated := float64(m.PeakAllocated) / gib
-		p.section("", fmt.Sprintf("%-7s %5.1f  %6.1f  %11.1f  %5.1f  %3.0f-%-3.0f  %8s  %s %.0f", name,
+		p.section("", fmt.Sprintf("%-7s %5.1f  %6.1f  %11.1f  %5.1f  %9.1f  %3.0f-%-3.0f %7s  %s %.0f", name,
 			float64(m.DenseState)/gib, float64(m.ExpertState)/gib, float64(m.Activations)/gib,
-			float64(m.Workspace+m.Transient)/gib, low-allocated, high-allocated,
+			float64(m.Workspace+m.Transient)/gib, allocated, low-allocated, high-allocated,
 			fmt.Sprintf("%.0f-%.0f", low, high), bar(low, high, capacity), capacity))
 		i = j
 	}
@@ -276,7 +285,7 @@ func sameState(a, b *plan.Memory) bool {
 
 // bar draws the range of a peak against the card: # up to the lower figure, - up to the upper one.
 func bar(low, high, capacity float64) string {
-	const cells = 20
+	const cells = 12
 	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*cells + 0.5) }
 	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", cells-at(high)) + "|"
 }
@@ -308,7 +317,7 @@ func (p printer) searched(r *plan.Result) {
 		excluded = thousands(s.Excluded) + " excluded by --where, "
 	}
 	p.prose("SEARCHED",
-		fmt.Sprintf("%s meshes, %s layouts: %s illegal%s, %s%s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
+		fmt.Sprintf("%s pairs of meshes, %s layouts: %s illegal%s, %s%s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
 			thousands(s.Layouts-s.Legal), top, excluded, thousands(s.Legal-s.Excluded-s.Fit), thousands(s.Fit)),
 		"not searched: "+strings.Join(s.NotSearched, ", "))
 	for _, n := range r.Notes {
@@ -327,7 +336,7 @@ func (p printer) check(m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	}
 	lines = append(lines, "  > check.sh",
 		fmt.Sprintf("(one GPU, under --fake-process-group; expect %.1f GiB allocated at the peak of stage %d)",
-			float64(r.Plans[0].Stages[r.Plans[0].CheckStage].Memory.PeakAllocated)/gib, r.Plans[0].CheckStage))
+			float64(r.Plans[0].CheckPeak)/gib, r.Plans[0].CheckStage))
 	p.section("CHECK", lines...)
 }
 

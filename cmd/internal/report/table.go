@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -45,6 +46,10 @@ func (t *Table) Write(w io.Writer, f Format) error {
 		}
 		return c.Error()
 	}
+	rows := t.rows
+	if f == Markdown {
+		rows = escaped(rows)
+	}
 	align := make([]tw.Align, len(t.Head))
 	for i := range align {
 		align[i] = tw.AlignRight
@@ -74,7 +79,7 @@ func (t *Table) Write(w io.Writer, f Format) error {
 	var out bytes.Buffer
 	table := tablewriter.NewTable(&out, options...)
 	table.Header(t.Head)
-	if err := table.Bulk(t.rows); err != nil {
+	if err := table.Bulk(rows); err != nil {
 		return err
 	}
 	if err := table.Render(); err != nil {
@@ -86,4 +91,16 @@ func (t *Table) Write(w io.Writer, f Format) error {
 		}
 	}
 	return nil
+}
+
+// escaped keeps bars inside cells from ending them in Markdown.
+func escaped(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = make([]string, len(row))
+		for j, cell := range row {
+			out[i][j] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+	}
+	return out
 }
