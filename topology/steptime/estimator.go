@@ -124,6 +124,8 @@ func (e *Estimator) notes(l *layout.Layout, sw Software) Notes {
 	set(l.TP > e.hw.domain, NoteTPAcross)
 	set(l.Precision == layout.NVFP4, NoteFP4)
 	set(moe && e.run.Imbalance > 1, NoteImbalance)
+	ranks := l.EP * l.ETP
+	set(moe && ranks > 1 && ranks <= min(smallEP, e.hw.domain), NoteDispatcher)
 
 	set(e.Need(l.World) != nil, NoteNoNIC)
 	fp8 := l.Precision == layout.FP8Tensorwise || l.Precision == layout.FP8Blockwise || l.Precision == layout.MXFP8

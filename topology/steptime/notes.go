@@ -18,6 +18,8 @@ const (
 	NoteFP4
 	// NoteImbalance: the cost of unbalanced routing is counted, not fitted.
 	NoteImbalance
+	// NoteDispatcher: token dispatch stays inside a domain, on few ranks, where the dispatchers' times are not told apart.
+	NoteDispatcher
 
 	// The rest leave the price unknown.
 
@@ -41,6 +43,7 @@ var noteTexts = [...]string{
 	"no measured layout has tensor parallelism across NVLink domains",
 	"NVFP4 is timed as FP8",
 	"unbalanced routing is counted on the fullest rank, not fitted",
+	"inside one NVLink domain alltoall and the flex dispatchers are not told apart: measure both",
 	"the network rate of this platform is unknown and the layout leaves its NVLink domain",
 	"this GPU has no tensor cores for the layout's precision",
 	"the layout's split does not cover its pipeline, or it has no micro-batch",

@@ -115,15 +115,18 @@ func TestUnknownPrices(t *testing.T) {
 		notes  Notes
 		known  bool
 	}{
-		{"H20's NIC rate is unknown and 16 GPUs need it", "h20", func(l *layout.Layout) {}, NoteGPU | NoteNoNIC, false},
-		{"8 GPUs do not", "h20", func(l *layout.Layout) { l.World = 8 }, NoteGPU, true},
-		{"no FP8 on Ampere", "a100-80", func(l *layout.Layout) { l.Precision = layout.FP8Tensorwise }, NoteGPU | NoteNoFormat, false},
-		{"BF16 on Ampere, with borrowed constants", "a100-80", func(l *layout.Layout) {}, NoteGPU, true},
-		{"no NVFP4 on Hopper", "h100", func(l *layout.Layout) { l.Precision = layout.NVFP4 }, NoteFP4 | NoteNoFormat, false},
-		{"NVFP4 is timed as FP8", "gb200", func(l *layout.Layout) { l.Precision = layout.NVFP4 }, NoteFP4, true},
+		{"H20's NIC rate is unknown and 16 GPUs need it", "h20", func(l *layout.Layout) {}, NoteGPU | NoteDispatcher | NoteNoNIC, false},
+		{"8 GPUs do not", "h20", func(l *layout.Layout) { l.World = 8 }, NoteGPU | NoteDispatcher, true},
+		{"no FP8 on Ampere", "a100-80", func(l *layout.Layout) { l.Precision = layout.FP8Tensorwise }, NoteGPU | NoteDispatcher | NoteNoFormat, false},
+		{"BF16 on Ampere, with borrowed constants", "a100-80", func(l *layout.Layout) {}, NoteGPU | NoteDispatcher, true},
+		{"no NVFP4 on Hopper", "h100", func(l *layout.Layout) { l.Precision = layout.NVFP4 }, NoteFP4 | NoteDispatcher | NoteNoFormat, false},
+		{"NVFP4 is timed as FP8", "gb200", func(l *layout.Layout) { l.Precision = layout.NVFP4 }, NoteFP4 | NoteDispatcher, true},
 		{"no NVLink", "l40s", func(l *layout.Layout) {}, NoteGPU | NoteNoNVLink, true},
 		{"ETP has no measured point", "h100", func(l *layout.Layout) { l.ETP, l.EP = 2, 8 }, NoteETP, true},
-		{"TP over two boxes", "h100", func(l *layout.Layout) { l.TP, l.EP = 16, 8 }, NoteTPAcross, true},
+		{"TP over two boxes", "h100", func(l *layout.Layout) { l.TP, l.EP = 16, 8 }, NoteTPAcross | NoteDispatcher, true},
+		{"8 ranks of a domain: no dispatcher is known to be faster", "h100", func(l *layout.Layout) {}, NoteDispatcher, true},
+		{"16 ranks over two boxes: flex is", "h100", func(l *layout.Layout) { l.EP = 16 }, 0, true},
+		{"one rank dispatches nothing", "h100", func(l *layout.Layout) { l.EP = 1 }, 0, true},
 		{"half a micro-batch", "h100", func(l *layout.Layout) { l.GlobalBatchSize = 8 }, NoteLayout, false},
 		{"degrees that need more ranks", "h100", func(l *layout.Layout) { l.EP = 32 }, NoteLayout, false},
 		{"a zero degree", "h100", func(l *layout.Layout) { l.TP = 0 }, NoteLayout, false},
@@ -132,7 +135,7 @@ func TestUnknownPrices(t *testing.T) {
 		{"layers that the model does not have", "h100", func(l *layout.Layout) {
 			l.Split = &layout.Split{PP: 1, VPP: 1, Cells: []layout.Cell{{Decoders: 49}}}
 		}, NoteLayout, false},
-		{"an order without closed form", "h100", func(l *layout.Layout) { l.Order = "tp-dp-cp-ep-pp" }, NoteOrder, false},
+		{"an order without closed form", "h100", func(l *layout.Layout) { l.Order = "tp-dp-cp-ep-pp" }, NoteDispatcher | NoteOrder, false},
 	} {
 		l := testLayout(m, layoutSpec{world: 16, ep: 8, gbs: 64})
 		c.change(&l)
