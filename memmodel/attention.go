@@ -103,17 +103,17 @@ func (s *shape) attentionKernel(t *tally, outputWidth, heads int64) {
 func (s *shape) unfusedKernel(t *tally) {
 	a := s.scores()
 	if s.run.UnfusedSoftmax {
-		t.save("fp32 attention softmax", 4*a, layout.CoreAttn)
-		t.save("attention probabilities", s.w*a, layout.CoreAttn)
+		t.saveOr("fp32 attention softmax", 4*a, layout.CoreAttn, OffloadCoreAttn)
+		t.saveOr("attention probabilities", s.w*a, layout.CoreAttn, OffloadCoreAttn)
 		if s.run.AttentionDropout {
-			t.save("attention dropout mask", a, layout.CoreAttn)
+			t.saveOr("attention dropout mask", a, layout.CoreAttn, OffloadCoreAttn)
 		}
 		return
 	}
-	t.save("attention softmax", s.w*a, layout.CoreAttn)
+	t.saveOr("attention softmax", s.w*a, layout.CoreAttn, OffloadCoreAttn)
 	if s.run.AttentionDropout {
-		t.save("attention dropout mask", a, layout.CoreAttn)
-		t.save("attention probabilities after dropout", s.w*a, layout.CoreAttn)
+		t.saveOr("attention dropout mask", a, layout.CoreAttn, OffloadCoreAttn)
+		t.saveOr("attention probabilities after dropout", s.w*a, layout.CoreAttn, OffloadCoreAttn)
 	}
 }
 

@@ -27,6 +27,7 @@ func (s *shape) moeMLP(t *tally) {
 	if moe.LatentSize > 0 {
 		t.save("latent output projection input", s.w*s.ts*s.hl, layout.MoE)
 	}
+	s.unpermute(t)
 	s.sharedExperts(t)
 	t.save("MoE dropout-add mask", s.dropoutMask(), 0)
 }
@@ -50,6 +51,22 @@ func (s *shape) dispatcher(t *tally) {
 			t.save("chunk sort maps", 8*s.rows, layout.MoE)
 		}
 	}
+}
+
+// unpermute: deterministic algorithms add the experts' rows up with index_add, whose backward keeps the rows that it
+// adds, because its formula takes their shape; the scatter_add of other runs, and the fused kernel, keep indices alone
+// (NVIDIA/Megatron-LM@56818f9e50, of October 2025, megatron/core/transformer/moe/moe_utils.py, unpermute; PyTorch
+// derivatives.yaml, index_add). It explains w*N*h a layer of the MoE tests with tensor parallel experts, which
+// memory-findings.md section 3 item 1 left open.
+func (s *shape) unpermute(t *tally) {
+	if !s.run.Deterministic || s.run.FusedPermute || s.l.Dispatcher.Flex() {
+		return
+	}
+	rows := s.rows
+	if s.l.Dispatcher == layout.AllToAll { // back on the rank that sent them
+		rows = s.sent
+	}
+	t.save("expert rows added up in order", s.w*rows*s.hl, layout.MoE)
 }
 
 func (s *shape) sharedExperts(t *tally) {

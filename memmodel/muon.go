@@ -62,5 +62,8 @@ func (s *shape) muonSet(list []Parameter, expert bool, ranks int) int64 {
 		}
 		held[at] += bytes * p.Elements
 	}
+	if r := s.run.OptimizerRank; r > 0 {
+		return held[(r-1)%ranks]
+	}
 	return slices.Max(held)
 }

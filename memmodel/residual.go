@@ -36,25 +36,21 @@ func (s *shape) staleTensors(c *class, backward bool) int64 {
 }
 
 // residualTensors stay allocated between steps: for each chunk that receives an input, its input tensor and the
-// gradient (memory-findings.md C2; chunks beyond the first on the first stage by the same code, not measured), and
-// with a deferred embedding gradient a gradient of the output layer's weight (C21).
+// gradient (memory-findings.md C2; chunks beyond the first on the first stage by the same code, not measured).
 func (s *shape) residualTensors(c *class) int64 {
 	chunks := int64(s.l.VPP)
 	if c.rank == 0 {
 		chunks--
 	}
-	n := 2 * s.w * s.ts * s.h * chunks
 	if s.l.PP == 1 {
-		n = 0
+		return 0
 	}
-	if s.run.DeferEmbeddingGradient && c.loss && s.l.PP > 1 {
-		n += s.w * s.vocab * s.h
-	}
-	return n
+	return 2 * s.w * s.ts * s.h * chunks
 }
 
 // overlapExtra is what the merged steps of overlapped expert communication hold beside one chunk's activations: the
-// layer that runs forward while its counterpart in the backward chunk is not freed yet (memory-model.md 6.4).
+// layer that runs forward while its counterpart in the backward chunk is not freed yet (memory-model.md 6.4). At the
+// loss the backward chunk is gone (memory-findings.md C17).
 func (s *shape) overlapExtra(c *class, a *activations) (n int64) {
 	if !s.l.EPOverlap {
 		return 0

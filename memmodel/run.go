@@ -28,6 +28,8 @@ type Run struct {
 	LayerWise, LayerWiseLayout bool
 	// PadBuckets is --ddp-pad-buckets-for-high-nccl-busbw.
 	PadBuckets bool
+	// OptimizerRank picks the data parallel rank whose share of a Muon optimizer is priced, from 1; 0 the fullest.
+	OptimizerRank int
 	// FSDP is Megatron-FSDP's sharding strategy, none by default. DoubleBuffer is --fsdp-double-buffer.
 	FSDP         Sharding
 	DoubleBuffer bool
@@ -65,6 +67,8 @@ type Run struct {
 
 	// SequentialExperts says that experts run one by one instead of as a grouped GEMM (no --moe-grouped-gemm).
 	SequentialExperts bool
+	// FusedPermute is --moe-permute-fusion; it matters in deterministic mode, where the unfused form keeps more.
+	FusedPermute bool
 	// CapacityFactor is --moe-expert-capacity-factor, 0 without; PadToCapacity is --moe-pad-expert-input-to-capacity.
 	CapacityFactor float64
 	PadToCapacity  bool

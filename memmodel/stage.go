@@ -120,7 +120,8 @@ func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []mome
 	if c.loss {
 		head = s.head(int64(s.m.MTPNumLayers))
 	}
-	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered + s.overlapExtra(c, a)
+	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered
+	merged := s.overlapExtra(c, a)
 	var p peak
 	for i := range steps {
 		at := &steps[i]
@@ -136,7 +137,7 @@ func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []mome
 		if at.backward {
 			e = &b.backward
 		}
-		p.raise(live-e.missing, beside+e.transient, at)
+		p.raise(live-e.missing, beside+merged+e.transient, at)
 		if c.chunks[at.chunk].loss {
 			of := head.forward
 			if at.backward {
@@ -204,7 +205,7 @@ func (s *shape) mtpChunk(b *chunkBytes, k *chunk, a *activations) {
 			layers += a.input
 			back = max(back, a.all(kind)-a.input+a.work(kind))
 		} else {
-			layers += a.kept(kind)
+			layers += a.kept(kind) + a.offloaded(kind) // the last layers of a chunk stay on the GPU
 			back = max(back, a.feedforwards[kind.feedforward()].backward)
 		}
 		transient = max(transient, a.feedforwards[kind.feedforward()].forward)

@@ -40,6 +40,9 @@ func (r *Record) Predict() (Prediction, error) {
 	if err != nil {
 		return Prediction{}, fmt.Errorf("%s: %w", r.ID, err)
 	}
+	if !r.maximum() { // the last rank is the last of its data parallel group
+		setup.Run.OptimizerRank = setup.Layout.DP() * setup.Layout.CP
+	}
 	e, err := memmodel.New(setup.Model, setup.Run)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("%s: %w", r.ID, err)

@@ -47,9 +47,22 @@ var olderContainer = map[string]bool{
 // moments are resumed runs that keep a second copy of the loaded moments (memory-findings.md C20).
 var moments = map[string]bool{"m0347": true, "m0357": true, "m0187": true, "m0428": true}
 
+// unnamed reports whether a record names no GPU and no platform (old file names).
+func (r *Record) unnamed() bool { return r.Platform == "" && strings.HasPrefix(r.Kind, "megatron-") }
+
+// extra are resumed runs whose memory holds something that the first run's does not (memory-findings.md sections 3 and 5).
+var extra = map[string]string{
+	"m0655": "a resumed run with 1.9 GiB more than the first, unexplained",
+	"m0613": "a resumed run whose peak is the loading of the checkpoint",
+	"m0615": "a resumed run whose peak is the loading of the checkpoint",
+}
+
 // older reports whether a record's values predate the present tests: they ran with unfused attention
 // (memory-findings.md C5).
 func (r *Record) older() bool {
+	if r.unnamed() { // of these the tests that resume were recorded again later, with FlashAttention 2
+		return !strings.Contains(r.Model, "_resume_")
+	}
 	return strings.HasPrefix(r.Platform, "dgxa100_draco") || r.Environment == "lts" && !r.Listed
 }
 
@@ -58,11 +71,16 @@ func (r *Record) Use() (Use, string) {
 	if why, bad := unusable[r.ID]; bad {
 		return Unusable, why
 	}
+	if why, ok := extra[r.ID]; ok {
+		return Conditional, why
+	}
 	switch {
 	case len(r.Argv) == 0:
 		return r.publishedUse()
 	case r.World == 0:
 		return Unusable, "the number of GPUs is unknown"
+	case r.unnamed():
+		return Conditional, "the source names no GPU: an A100 is assumed"
 	case r.older():
 		return Conditional, "values older than the present tests: unfused attention is assumed"
 	case olderContainer[r.ID]:

@@ -91,6 +91,7 @@ func run(r *megatron.Resolved, h Hardware) memmodel.Run {
 		CausalMask:          s.Bool("create_attention_mask_in_dataloader"),
 		CPAllToAll:          allToAll(r.CPCommType),
 		SequentialExperts:   !s.Bool("moe_grouped_gemm"),
+		FusedPermute:        s.Bool("moe_permute_fusion"),
 		CapacityFactor:      s.Float("moe_expert_capacity_factor"),
 		PadToCapacity:       s.Bool("moe_pad_expert_input_to_capacity"),
 		SharedExpertOverlap: s.Bool("moe_shared_expert_overlap"),
