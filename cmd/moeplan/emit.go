@@ -13,7 +13,6 @@ import (
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
-	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/topology"
 )
@@ -21,7 +20,9 @@ import (
 type emitCmd struct {
 	Layout   []string `arg:"" optional:"" name:"layout" help:"Layout in its text form, such as 'tp2 pp8 vpp4 ep32 recompute=moe_act'. Without one the best plan is taken."`
 	Plan     string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
-	For      string   `enum:"check" default:"check" help:"What the commands are for: check (one GPU, fake process group)."`
+	For      string   `enum:"check,launch,bridge" default:"check" help:"check (one GPU, fake process group), launch (torchrun; with --slurm an sbatch script) or bridge (Megatron-Bridge overrides)."`
+	Slurm    bool     `help:"With --for launch: write an sbatch script."`
+	Save     string   `placeholder:"DIR" help:"Write check.sh, launch.sh, launch.sbatch, bridge.txt and plan.json into a new or empty folder instead."`
 	machine  `embed:""`
 	runFlags `embed:""`
 	Output   string `short:"o" enum:"script,json" default:"script" help:"Format: script or json."`
@@ -41,17 +42,18 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	command, err := megatron.CheckCommand(&l, plan.Stretched(r.Model, l.SeqLength), megatron.CheckOptions{
-		ComputeCapability: r.Platform.SM.Int() / 10,
-		BF16Gradients:     r.BF16Gradients, BF16Moments: r.LowPrecisionMoments,
-	})
+	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r}
+	if c.Save != "" {
+		return e.save(ctx, c.Save)
+	}
+	text, value, err := e.emit(c.For, c.Slurm)
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		return writeJSON(s.out, command)
+		return writeJSON(s.out, value)
 	}
-	_, err = io.WriteString(s.out, command.Script())
+	_, err = io.WriteString(s.out, text)
 	return err
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/moeplan/moeplan/folding"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/megatron"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
+)
+
+// emitter writes one layout in every form that emit knows.
+type emitter struct {
+	m *arch.Model
+	l *layout.Layout
+	r *plan.Request
+}
+
+// emit returns the text of one form, and the value that -o json prints.
+func (e *emitter) emit(form string, slurm bool) (string, any, error) {
+	switch form {
+	case "launch":
+		launch, err := megatron.Launch(e.l, e.m, e.launchOptions(slurm))
+		if err != nil {
+			return "", nil, err
+		}
+		return launch.Script(), launch, nil
+	case "bridge":
+		bridge, err := megatron.BridgeOverrides(e.l, e.m, e.launchOptions(false))
+		if err != nil {
+			return "", nil, err
+		}
+		return bridge.Text(), bridge, nil
+	}
+	check, err := megatron.CheckCommand(e.l, e.m, megatron.CheckOptions{ComputeCapability: e.r.Platform.SM.Int() / 10,
+		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments})
+	if err != nil {
+		return "", nil, err
+	}
+	return check.Script(), check, nil
+}
+
+// launchOptions say where the platform's machines make a launch run.
+func (e *emitter) launchOptions(slurm bool) megatron.LaunchOptions {
+	p := e.r.Platform
+	o := megatron.LaunchOptions{GPUsPerNode: max(1, p.Node.Int()), ComputeCapability: p.SM.Int() / 10, Slurm: slurm,
+		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments}
+	domain, err := p.UsableDomain(e.l.Degrees)
+	if err != nil {
+		return o
+	}
+	if domain > o.GPUsPerNode {
+		o.SegmentNodes = min(domain, e.l.World) / o.GPUsPerNode
+	}
+	if spans, ok := topology.SpansOf(e.l.Degrees, e.l.RankOrder(), domain); ok {
+		if span, ok := spans.Of(folding.GroupETPEP); ok {
+			o.DomainRanks = int(span.RanksPerDomain())
+		}
+	}
+	return o
+}
+
+// save writes everything into a folder that is new or empty. Each file is written whole or not at all.
+func (e *emitter) save(ctx context.Context, dir string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usage("--save %s: the folder is not empty", dir)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	described, _, err := plan.Describe(ctx, *e.r, *e.l)
+	if err != nil {
+		return err
+	}
+	var planned bytes.Buffer
+	if err := writeJSON(&planned, described); err != nil {
+		return err
+	}
+	files := []struct{ name, text string }{{"plan.json", planned.String()}}
+	for _, f := range []struct {
+		name, form string
+		slurm      bool
+	}{{"check.sh", "check", false}, {"launch.sh", "launch", false}, {"launch.sbatch", "launch", true}, {"bridge.txt", "bridge", false}} {
+		text, _, err := e.emit(f.form, f.slurm)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		files = append(files, struct{ name, text string }{f.name, text})
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		part := filepath.Join(dir, "."+f.name+".part")
+		if err := os.WriteFile(part, []byte(f.text), 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(part, filepath.Join(dir, f.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
