@@ -12,8 +12,10 @@ import (
 // grammar is the command line.
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Batch     batchCmd     `cmd:"" help:"Judge command lines: JSON lines in, JSON lines out."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
+	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`

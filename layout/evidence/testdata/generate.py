@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Writes the logs and traces of this folder: python3 generate.py
+
+No file here was recorded on a GPU. Each line has the form that its framework prints, with the format strings of the
+sources named beside it; the figures are made up, or are moeplan's own predictions off by the percentage given. Numbers
+come from a fixed seed, so running it again changes nothing.
+"""
+
+import gzip
+import json
+import random
+
+MIB, GB = 2**20, 1e9
+
+
+def header(text):
+    return [f"# Made by layout/evidence/testdata/generate.py, not recorded. {text}"]
+
+
+def memory(rank, it, peak, after, release="0.20", extra=""):
+    """NVIDIA/Megatron-LM d98e8a64dd common_utils.py:306, core_v0.15.3 the same with full floats;
+    Megatron-Bridge 067f987df train_utils.py:1146."""
+    f = lambda b: f"{b / MIB:.2f}" if release >= "0.16" else f"{b / MIB}"
+    if release == "bridge":
+        g = lambda b: float(f"{b / GB:.5g}")
+        return (f"[Rank {rank}] (after {it} iterations) memory (GB) | mem-allocated-gigabytes: {g(after)} | mem-active-gigabytes: {g(after)}"
+                f" | mem-inactive-gigabytes: 0.1 | mem-reserved-gigabytes: {g(peak * 1.05)} | mem-max-allocated-gigabytes: {g(peak)}"
+                f" | mem-max-active-gigabytes: {g(peak)} | mem-max-inactive-gigabytes: 0.9 | mem-max-reserved-gigabytes: {g(peak * 1.06)}"
+                f" | mem-alloc-retires: 0 | mem-allocated-count: 1234")
+    return (f"[Rank {rank}] (after {it} iterations) memory (MB) | allocated: {f(after)} | max allocated: {f(peak)}"
+            f" | reserved: {f(peak * 1.05)} | max reserved: {f(peak * 1.06)}{extra}")
+
+
+def iteration(it, of, ms, tflops, gbs, loss, norm, release="0.20", skipped=0, nan=0, moe=False):
+    """NVIDIA/Megatron-LM d98e8a64dd training.py, training_log; core_v0.11.0 training.py:1058-1101."""
+    stamp = f"2026-08-22 10:{it // 60:02d}:{it % 60:02d}" + (".000000" if release >= "0.16" and release != "bridge" else "")
+    s = f" [{stamp}] iteration {it:8d}/{of:8d} | consumed samples: {it * gbs:12d} | elapsed time per iteration (ms): {ms:.1f} |"
+    if tflops:
+        s += f" throughput per GPU (TFLOP/s/GPU): {tflops:.1f} |"
+    s += f" learning rate: {1e-4:.6E} | global batch size: {gbs:5d} |"
+    if loss is not None:
+        s += f" lm loss: {loss:.6E} |"
+    if moe:
+        s += " load_balancing_loss: 1.00 |" if release >= "0.18" else f" load_balancing_loss: {1.0:.6E} |"
+    return s + f" loss scale: 1.0 | grad norm: {norm:.3f} | number of skipped iterations: {skipped:3d} | number of nan iterations: {nan:3d} |"
+
+
+def arguments(**args):
+    """arguments.py:1990"""
+    out = ["------------------------ arguments ------------------------"]
+    out += [f"  {k} {'.' * (48 - len(k))} {v}" for k, v in sorted(args.items())]
+    return out + ["-------------------- end of arguments ---------------------"]
+
+
+QWEN = dict(world_size=256, tensor_model_parallel_size=2, context_parallel_size=1, pipeline_model_parallel_size=8,
+            virtual_pipeline_model_parallel_size=6, expert_model_parallel_size=32, expert_tensor_parallel_size=1, num_layers=94,
+            hidden_size=4096, num_experts=128, seq_length=4096, micro_batch_size=1, recompute_granularity="selective")
+
+
+def write(name, lines):
+    text = "\n".join(lines) + "\n"
+    if name.endswith(".gz"):
+        with open(name, "wb") as f, gzip.GzipFile(fileobj=f, mode="wb", mtime=0) as z:
+            z.write(text.encode())
+    else:
+        with open(name, "w", newline="") as f:
+            f.write(text)
+
+
+def fake(name, off):
+    """A check of qwen3-235b on 256 H100 (the README's first plan): ranks 0 and 224, one after another."""
+    peaks = {0: (66162274560, 21615571200), 224: (54298365824, 19333521280)}  # moeplan's predictions of stages 0 and 7
+    lines = header(f"Fake run of moeplan's check; peaks are moeplan's predictions times {off}.")
+    for rank, (peak, after) in peaks.items():
+        peak, after = int(peak * off), int(after * off)
+        lines += arguments(rank=rank, fake_process_group=True, mock_data=True, global_batch_size=768, padded_vocab_size=151936, **QWEN)
+        lines += [f" > number of parameters on (tensor, gtp_weight_remat, pipeline) model parallel rank (0, 0, {rank // 32}): {PARAMS[rank]}"]
+        for it in (1, 2, 3):
+            lines += [iteration(it, 3, 900.0 + it, 0, 768, None, float("nan"), nan=it, moe=True)]
+            lines += [memory(rank, it, peak if it > 1 else peak - 9 * 2**30, after)]
+    write(name, lines)
+
+
+PARAMS = {0: 1651346432, 224: 1427986944}
+
+
+def main():
+    rng = random.Random(20260822)
+    fake("fake-agrees.log", 1.01)
+    fake("fake-deviates.log", 1.09)
+
+    lines = header("Core 0.11: whole floats, one report, lines of two pipeline ranks.")
+    lines += [" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): 1000", "setting training iterations to 10",
+              iteration(1, 10, 2000.0, 210.5, 64, 11.2, 3.1, "0.11"), memory(0, 1, 41234567890, 20234567890, "0.11"),
+              memory(16, 1, 31234567890, 10234567890, "0.11"),
+              "Theoretical memory footprints: weight and optimizer=12345.67 MB",
+              iteration(2, 10, 1000.0, 421.0, 64, 10.9, 3.0, "0.11")]
+    write("core-0.11.log", lines)
+
+    lines = header("Core 0.20 on 8 GPUs through torchrun --tee, srun --label, colours and a progress bar.")
+    lines += ["> Megatron-Core version .......... 0.20.0", "\x1b[32m> Transformer Engine version ... 2.12.0\x1b[0m"]
+    for it in range(1, 4):
+        lines += [f"\rloading {it}/3 \rloading done \r0:\x1b[1m" + iteration(it, 3, 500.0, 400.0, 64, 10.0 - it, 1.0) + "\x1b[0m"]
+        lines += [f"{r}: " + memory(r, it, (30 + r) * 2**30, 20 * 2**30, extra=" | total device memory used: 40960.00") for r in range(2)]
+    lines += [memory(0, 4, 33 * 2**30, 20 * 2**30) + memory(4, 4, 34 * 2**30, 20 * 2**30)]
+    write("core-0.20.log", lines)
+
+    lines = header("Megatron-Bridge 0.6: GB of 1e9 with five digits, Step Time of rank 0.")
+    for it in range(1, 9):
+        lines += [f"Step Time : 12.{it:02d}s GPU utilization: 512.{it}MODEL_TFLOP/s/GPU",
+                  iteration(it, 8, 12000.0 + 10 * it, 512.0, 2048, 12 - it / 2, 2.0, "bridge")]
+        if it < 3:
+            lines += [memory(0, it, 61234567890, 31234567890, "bridge")]
+    write("bridge.log.gz", lines)
+
+    oom = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 79.15 GiB of which"
+           " 147.75 MiB is free. Process 483452 has 78.98 GiB memory in use. Of the allocated memory 78.17 GiB is allocated by PyTorch,"
+           " and 13.03 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting"
+           " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.")
+    lines = header("Out of memory on two ranks (message of PyTorch 2.6) and in NCCL.")
+    lines += arguments(**QWEN)
+    lines += [iteration(1, 50, 9000.0, 100.0, 2048, 12.0, 5.0), "[rank1]: Traceback (most recent call last):", "[rank1]:   File \"pretrain_gpt.py\", line 1",
+              "[rank1]: " + oom, "[rank33]: " + oom.replace("78.17 GiB is", "60.17 GiB is"), "[rank1]: " + oom,
+              "node1:123:456 [0] transport.cc:1 NCCL WARN Cuda failure 2 'out of memory'"]
+    write("oom.log", lines)
+
+    def run(name, ms, release="0.20", n=60, change={}, bad={}, tail=()):
+        lines = header("An A/B pair: 60 steps, spread 0.5 %, step time as named.")
+        args = dict(QWEN, global_batch_size=2048, moe_token_dispatcher_type="alltoall", overlap_moe_expert_parallel_comm=False,
+                    profile=False, fake_process_group=False, bf16=True, mock_data=False, save="/ckpt", rank=0)
+        args.update(change)
+        lines += arguments(**args)
+        for it in range(1, n + 1):
+            t = ms * (1 + rng.gauss(0, 0.005)) * (3 if it == 1 else 1.2 if it == 2 else 1)
+            loss = None if it in bad.get("nan", ()) else 12 - it / 20
+            lines += [iteration(it, n, t, 2e6 / t, 2048, loss, 1.5, release, skipped=int(it in bad.get("skip", ())), nan=int(it in bad.get("nan", ())), moe=True)]
+            if it < 3:
+                lines += [memory(r * 32, it, (62 - r) * 2**30, 20 * 2**30) for r in range(8)]
+            if it == 30:
+                lines += ["  [2026-08-22 10:00:30.000000] successfully saved checkpoint from iteration      30 to /ckpt [ t 1/2, gtp_remat 1/1, p 1/8 ]"]
+        write(name, lines + list(tail))
+
+    run("base.log", 16000.0)
+    run("faster.log", 14000.0, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
+    run("same.log", 16030.0, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
+    run("two-changes.log", 14000.0, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep", overlap_moe_expert_parallel_comm=True))
+    run("short.log", 14000.0, n=12, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
+    run("nan.log", 14000.0, bad=dict(nan=(40,), skip=(41,)), change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
+    run("profiled.log", 14000.0, n=12, change=dict(profile=True))
+
+
+if __name__ == "__main__":
+    main()
