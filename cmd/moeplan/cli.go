@@ -12,7 +12,6 @@ import (
 // grammar is the command line.
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
-	Batch     batchCmd     `cmd:"" help:"Judge command lines: JSON lines in, JSON lines out."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
 	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
