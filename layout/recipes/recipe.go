@@ -74,6 +74,7 @@ type Recipe struct {
 	Dispatcher     string `json:"dispatcher,omitempty"`
 	EPOverlap      *bool  `json:"ep_overlap,omitempty"`
 	DelayWgrad     *bool  `json:"delay_wgrad,omitempty"`
+	TPOverlap      *bool  `json:"tp_overlap,omitempty"`
 	Graphs         string `json:"graphs,omitempty"` // eager, router, attn, full-iteration, other
 	Optimizer      string `json:"optimizer,omitempty"`
 	GradsFP32      *bool  `json:"grads_fp32,omitempty"`      // gradients reduced in fp32

@@ -32,6 +32,10 @@ type family struct {
 	// attnKnee is the sequence length at which attention reaches half its asymptotic fraction;
 	// by hand to medians measured by aiconfigurator (comm-model 4.2).
 	attnKnee float64
+	// gainMaxFP4 is gainMax for NVFP4; by hand to six published dense runs, Llama 3 70B and 3.1 405B on GB200 and GB300, which
+	// NVFP4 makes 1.32 to 1.49 times as fast as MXFP8 (Megatron-Bridge performance summaries 26.02.01 to 26.06). No MoE was
+	// measured. 0: the GPUs have no such format.
+	gainMaxFP4 float64
 }
 
 var (
@@ -45,7 +49,7 @@ var (
 		dense: 0.7485781084862531, grouped: 0.8126472894090122, attn: 0.8543735122429746,
 		memory: 1.0985698063181584, fp8: 1.1780858000937688, quant: 1.2003998053825464,
 		host: 2612.923373597975e-6, gap: 785.5872334231811e-6,
-		gainMax: 1.95, gainHalf: 2000, attnKnee: 2800,
+		gainMax: 1.95, gainHalf: 2000, attnKnee: 2800, gainMaxFP4: 4.2,
 	}
 )
 
@@ -137,9 +141,10 @@ const (
 
 // Exposure: which part of a communication is not hidden.
 const (
-	tpExposed = 1.0378706615882034 // TP collectives without tp_comm_overlap; fitted
-	cpExposed = 0.15               // ring attention; assumed (comm-model 1.5)
-	p2pVPP    = 0.15               // per chunk of an interleaved pipeline, against 1 without; assumed (comm-model 1.7)
+	tpExposed        = 1.0378706615882034 // TP collectives without tp_comm_overlap; fitted
+	tpExposedOverlap = 0.3                // with it; assumed (comm-model 1.1: one of four pieces stays, 0.25 to 0.35)
+	cpExposed        = 0.15               // ring attention; assumed (comm-model 1.5)
+	p2pVPP           = 0.15               // per chunk of an interleaved pipeline, against 1 without; assumed (comm-model 1.7)
 
 	epHidden      = 0.5804980438149576  // of EP time under --overlap-moe-expert-parallel-comm; fitted
 	epHiddenDelay = 0.14604158703461217 // more with --delay-wgrad-compute; fitted

@@ -39,13 +39,17 @@ func (e *Estimator) task(l *layout.Layout, sw Software, p placement) task {
 	return k
 }
 
-// gain is the speed of one FP8 GEMM over BF16, by its smallest dimension (comm-model 4.2); 1 in BF16.
+// gain is the speed of one FP8 or FP4 GEMM over BF16, by its smallest dimension (comm-model 4.2); 1 in BF16.
 func (e *Estimator) gain(k *task, dim float64) float64 {
 	if !k.fp8 {
 		return 1
 	}
 	f := e.chip.family
-	return (1 + (f.gainMax-1)*dim*dim/(dim*dim+f.gainHalf*f.gainHalf)) * f.fp8
+	most := f.gainMax
+	if k.l.Precision == layout.NVFP4 && f.gainMaxFP4 > 0 {
+		most = f.gainMaxFP4
+	}
+	return (1 + (most-1)*dim*dim/(dim*dim+f.gainHalf*f.gainHalf)) * f.fp8
 }
 
 // gemm is the time of one pass over a dense linear layer with mac multiply-accumulates per token, split over

@@ -148,7 +148,11 @@ func (e *Estimator) tensorParallel(k *task, t *layerTime, moe, full bool) {
 	}
 	t.tpOps = ops
 	t.tp = e.twoLevel(k.tokens*e.shape.h*2, k.place.tp)
-	t.exposed[TP] = ops * t.tp.seconds * tpExposed
+	exposed := tpExposed
+	if k.sw.TPOverlap && k.l.SequenceParallel {
+		exposed = tpExposedOverlap
+	}
+	t.exposed[TP] = ops * t.tp.seconds * exposed
 }
 
 // contextParallel is ring attention (cp_comm_type p2p): the rank's keys and values go round once forward,

@@ -14,7 +14,7 @@ const (
 	NoteAllGather
 	// NoteTPAcross: nor one with TP across NVLink domains.
 	NoteTPAcross
-	// NoteFP4: NVFP4 is timed as FP8.
+	// NoteFP4: the speed of NVFP4 is fitted to dense models only.
 	NoteFP4
 	// NoteImbalance: the cost of unbalanced routing is counted, not fitted.
 	NoteImbalance
@@ -41,7 +41,7 @@ var noteTexts = [...]string{
 	"no measured layout has expert tensor parallelism: its cost is counted, not fitted",
 	"no measured layout uses the allgather dispatcher: its cost is counted, not fitted",
 	"no measured layout has tensor parallelism across NVLink domains",
-	"NVFP4 is timed as FP8",
+	"NVFP4 is timed by its speed-up over MXFP8 in dense models; no MoE model was measured",
 	"unbalanced routing is counted on the fullest rank, not fitted",
 	"inside one NVLink domain alltoall and the flex dispatchers are not told apart: measure both",
 	"the network rate of this platform is unknown and the layout leaves its NVLink domain",

@@ -8,6 +8,8 @@ type Software struct {
 	// EPOverlap is --overlap-moe-expert-parallel-comm, DelayWgrad --delay-wgrad-compute with it.
 	EPOverlap  bool
 	DelayWgrad bool
+	// TPOverlap is --tp-comm-overlap: gathers and scatters run in pieces beside the GEMMs that need them.
+	TPOverlap bool
 	// Graph is how much of the host's work CUDA graphs replay.
 	Graph Graph
 	// Since2606 stands for the fused quantisation, permute and grouped GEMM kernels of Megatron-Bridge 26.06
@@ -62,7 +64,9 @@ func AsWritten(l *layout.Layout) Software {
 const smallEP = 8
 
 // Tuned is what a team reaches with known switches: the dispatcher that the rule of ranking-findings 3 item
-// 9 names, EP overlap where Megatron accepts it, attention graphs on Blackwell as published recipes have them.
+// 9 names, EP overlap where Megatron accepts it, TP overlap for dense models (beside EP overlap it would want
+// CUDA_DEVICE_MAX_CONNECTIONS=1, which the latter cannot work with; comm-model 6 item 12; NVFP4 recipes switch it off), attention
+// graphs on Blackwell as published recipes have them.
 //
 // The dispatcher is a rule and no prediction: inside one domain and up to 8 ranks the model prefers flex
 // where a measurement found alltoall faster on Hopper. There alltoall is taken on Hopper and HybridEP on
@@ -72,6 +76,7 @@ func (e *Estimator) Tuned(l *layout.Layout) Software {
 	sw.Dispatcher = e.tunedDispatcher(l)
 	sw.EPOverlap = e.OverlapLegal(l)
 	sw.DelayWgrad = sw.EPOverlap
+	sw.TPOverlap = e.model.MoE == nil && l.TP > 1 && l.SequenceParallel && l.Precision != layout.NVFP4
 	if e.chip.family == &blackwell {
 		sw.Graph = AttnGraph
 	}
