@@ -12,6 +12,7 @@ import (
 // grammar is the command line.
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Workflow  workflowCmd  `cmd:"" help:"The workflow of the field as a checklist, filled in for the best plan."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
 	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
