@@ -15,6 +15,7 @@ type grammar struct {
 	Workflow  workflowCmd  `cmd:"" help:"The workflow of the field as a checklist, filled in for the best plan."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
+	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
 	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`

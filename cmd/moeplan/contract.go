@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout/evidence"
+)
+
+type contractCmd struct {
+	Layout   []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
+	Plan     string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
+	Set      []string `placeholder:"FIELD=VALUE" sep:"none" help:"Fill in a field, such as software.nccl_version=2.28 or workload.data_path=/data; repeatable."`
+	Variable string   `placeholder:"FIELD" help:"The one field under test, such as layout.moe_token_dispatcher."`
+	Base     string   `placeholder:"VALUE" help:"Its value in the run to compare with."`
+
+	machine  `embed:""`
+	runFlags `embed:""`
+	Output   string `short:"o" enum:"yaml,json" default:"yaml" help:"Format: yaml or json."`
+}
+
+// Help is the part of the usage below the summary.
+func (contractCmd) Help() string {
+	return `Writes the conditions of a measurement as YAML: what is known is filled in, the rest is blank. Each field is frozen but the
+one that --variable names. The run is labelled training-equivalent, or benchmark-only with the reasons.
+
+  moeplan contract --model qwen3-235b --gpus 256 'tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm' \\
+    --variable layout.moe_token_dispatcher --base alltoall --set layout.moe_token_dispatcher=deepep > C.yaml
+
+Exit codes: 0 done; 2 the layout breaks a rule; 3 nothing fits; 80 usage.`
+}
+
+func (c *contractCmd) Run(ctx context.Context, s streams) error {
+	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
+	if c.Plan != "" {
+		if err := e.fromPlan(); err != nil {
+			return err
+		}
+	}
+	r, err := e.request(&e.runFlags)
+	if err != nil {
+		return err
+	}
+	l, err := chosenLayout(ctx, e.Layout, &r)
+	if err != nil {
+		return err
+	}
+	contract := evidence.NewContract(r.Model, &l)
+	h := &contract.Hardware
+	h.SKU = r.Platform.ID
+	if r.Platform.Node.Known {
+		h.Node = r.Platform.Node.Int()
+	}
+	if r.Platform.Domain.Known {
+		h.Domain = r.Platform.Domain.Int()
+	}
+	contract.Workload.Grads, contract.Workload.Moments = e.Grads, e.Moments
+	for _, set := range c.Set {
+		path, value, ok := strings.Cut(set, "=")
+		if !ok {
+			return usage("--set %q: want FIELD=VALUE", set)
+		}
+		if err := contract.Set(path, value); err != nil {
+			return usage("--set: %v", err)
+		}
+	}
+	contract.Variable, contract.Base = c.Variable, c.Base
+	contract.Judge()
+	var text strings.Builder
+	if err := evidence.WriteContract(&text, contract); err != nil {
+		return err
+	}
+	if _, err := evidence.ReadContract("contract", strings.NewReader(text.String())); err != nil {
+		return &coded{exitUsage, err}
+	}
+	if c.Output == "json" {
+		return writeJSON(s.out, contract)
+	}
+	_, err = s.out.Write([]byte(text.String()))
+	return err
+}
