@@ -114,7 +114,7 @@ var attentionRules = []Rule{
 		ID: "mamba-cp", Constraint: "27", Severity: Error, NoticedAt: AtModelBuild,
 		Title:  "CP divides the Mamba heads of a rank, and fits its groups",
 		Why:    "Context parallel Mamba exchanges sequence for heads; groups are divided too, or copied.",
-		Source: "megatron/core/ssm/mamba_context_parallel.py:105",
+		Source: "megatron/core/ssm/mamba_context_parallel.py:107",
 		axes:   axisTP | axisCP,
 		broken: func(s *subject) bool {
 			b := s.m.Mamba

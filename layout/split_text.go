@@ -242,3 +242,13 @@ func repeatInto(b *strings.Builder, unit string, n int) bool {
 	}
 	return true
 }
+
+// ExpandSplit writes out the repetitions of a layout string and returns its stages, whatever rules they break. It is false
+// for a string with other symbols than E, t, m, L and |, or one too long.
+func ExpandSplit(text string) (stages []string, ok bool) {
+	flat, bad := expandSplit(text)
+	if bad != "" {
+		return nil, false
+	}
+	return strings.Split(flat, "|"), true
+}

@@ -1,0 +1,282 @@
+package megatron
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+)
+
+// buildRules are noticed when the layers are built: stage by stage, chunk by chunk, layer by layer, part by part.
+var buildRules = []rule{
+	{
+		Rule: headAt("moe-layer-list", "60", layout.Error, layout.AtModelBuild, "megatron/core/models/gpt/gpt_layer_specs.py:653", "a list of MoE layers has one entry for each layer",
+			"Neither arguments nor config look at its length; only building the model does. Dense models ignore it."),
+		broken: func(c *launch) bool {
+			list, _ := c.moeFreq()
+			return c.builds() && c.moe() && !c.hybrid() && list != nil && len(list) != c.Shape.NumLayers
+		},
+		say: func(c *launch) string {
+			list, _ := c.moeFreq()
+			return fmt.Sprintf("--moe-layer-freq has %d entries for %d layers", len(list), c.Shape.NumLayers)
+		},
+		turn: []string{"--moe-layer-freq 1", "--num-layers"},
+	},
+	lineAt(671, widened("moe-layer-freq",
+		func(c *launch) bool {
+			list, every := c.moeFreq()
+			if !c.builds() || !c.moe() || c.hybrid() || list != nil && len(list) != c.Shape.NumLayers {
+				return false
+			}
+			for _, e := range list {
+				if e != 0 && e != 1 {
+					return true
+				}
+			}
+			return list == nil && every < 1
+		},
+		func(c *launch) string {
+			return "--moe-layer-freq " + clipped(c.str("moe_layer_freq")) + " has entries other than 0 and 1"
+		},
+		"--moe-layer-freq 1")),
+	layerRule(rule{
+		Rule: head("block-pp", "44", inBlock, 157, "PP divides the layers that a block builds",
+			"A number of virtual stages keeps argument check and config from looking, so the build is the first to notice."),
+		broken: func(c *launch) bool { return !c.placedByHand() && c.counted()%c.Degrees.PP != 0 },
+		say:    sayCounted,
+		turn:   []string{"--pipeline-model-parallel-size", virtualStagesFlag, perStageFlag},
+	}),
+	layerRule(widened("vpp-divides-layers",
+		func(c *launch) bool {
+			vpp, set := c.vpp()
+			return !c.placedByHand() && set && c.Degrees.PP > 1 && c.counted()%c.Degrees.PP == 0 && c.counted()/c.Degrees.PP%vpp != 0
+		},
+		func(c *launch) string {
+			return fmt.Sprintf("%d layers / PP %d = %d layers a rank are not divisible by VPP %d", c.counted(), c.Degrees.PP, c.counted()/c.Degrees.PP, c.Pipeline.VPP)
+		},
+		virtualStagesFlag, perStageFlag, "BALANCED")),
+	layerRule(shared("tp-divides-qkv", "--tensor-model-parallel-size")),
+	layerRule(rule{
+		Rule: headAt("mla-fusion-tp", "23", layout.Error, layout.AtModelBuild, "megatron/core/transformer/multi_latent_attention.py:1271", "TP divides both latent widths of a fused down projection",
+			"The joined projection is column parallel over both."),
+		run: realLaunch,
+		broken: func(c *launch) bool {
+			m := c.model.MLA
+			return m != nil && c.on("mla_down_proj_fusion") && c.looking.Mixer == arch.MLAttention &&
+				(m.QLoraRank < 1 || m.QLoraRank%c.Degrees.TP != 0 || (m.KVLoraRank+m.QKPosEmbHeadDim)%c.Degrees.TP != 0)
+		},
+		say: func(c *launch) string {
+			m := c.model.MLA
+			return fmt.Sprintf("--mla-down-proj-fusion with q_lora_rank %d and kv_lora_rank %d + %d at TP %d", m.QLoraRank, m.KVLoraRank, m.QKPosEmbHeadDim, c.Degrees.TP)
+		},
+		turn: []string{"--mla-down-proj-fusion", "--tensor-model-parallel-size"},
+	}),
+	layerRule(inRun(realLaunch, shared("mamba-tp", "--tensor-model-parallel-size", "--mamba-num-groups"))),
+	layerRule(inRun(realLaunch, shared("mamba-cp", "--context-parallel-size", "--tensor-model-parallel-size"))),
+	layerRule(rule{
+		Rule: headAt("mamba-fp8", "27", layout.Error, layout.AtModelBuild, "megatron/core/ssm/mamba_mixer.py:254", "in FP8 the input projection of a Mamba layer has a multiple of 16 rows",
+			"FP8 GEMMs take no other widths."),
+		run:    realLaunch,
+		broken: func(c *launch) bool { return c.fp8() && c.looking.Mixer == arch.MambaMixer && c.mambaRows()%16 != 0 },
+		say: func(c *launch) string {
+			return fmt.Sprintf("%d rows of a Mamba input projection are no multiple of 16", c.mambaRows())
+		},
+		turn: []string{"--fp8-format", "--mamba-num-heads"},
+	}),
+	layerRule(shared("tp-divides-ffn", "--tensor-model-parallel-size", "--ffn-hidden-size")),
+	layerRule(widened("deepep-needs-peers",
+		func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && c.FlexBackend == "deepep" && c.Degrees.ETP*c.Degrees.EP == 1
+		},
+		says("dispatcher flex over deepep with ETP 1 * EP 1"),
+		"--expert-model-parallel-size", "--moe-token-dispatcher-type alltoall")),
+	layerRule(rule{
+		Rule: headAt("ncclep-needs-peers", "97", layout.Error, layout.AtModelBuild, "megatron/core/transformer/moe/token_dispatcher.py:1854", "NCCL EP needs ETP * EP > 1",
+			"Its dispatcher has nobody to exchange tokens with otherwise."),
+		broken: func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && c.FlexBackend == "ncclep" && c.Degrees.ETP*c.Degrees.EP == 1
+		},
+		say:  says("dispatcher flex over ncclep with ETP 1 * EP 1"),
+		turn: []string{"--expert-model-parallel-size", "--moe-token-dispatcher-type alltoall"},
+	}),
+	layerRule(rule{
+		Rule: headAt("flex-needs-peers", "95", layout.Error, layout.AtModelBuild, "megatron/core/transformer/moe/token_dispatcher.py:1365 (core_v0.16.1)", "up to 0.16 the flex dispatcher needs ETP * EP > 1 with any backend",
+			"HybridEP learned to run alone with 0.17."),
+		until: "0.16.1",
+		broken: func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && c.FlexBackend == "hybridep" && c.Degrees.ETP*c.Degrees.EP == 1
+		},
+		say:  says("dispatcher flex over hybridep with ETP 1 * EP 1"),
+		turn: []string{"--expert-model-parallel-size", "--moe-token-dispatcher-type alltoall"},
+	}),
+	layerRule(rule{
+		Rule: headAt("ncclep-no-capacity", "97", layout.Error, layout.AtModelBuild, "megatron/core/transformer/moe/token_dispatcher.py:1556", "NCCL EP has no expert capacity",
+			"Dropping and padding are not implemented there."),
+		run: realLaunch,
+		broken: func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && c.FlexBackend == "ncclep" && (c.capacitySet() || c.on("moe_pad_expert_input_to_capacity"))
+		},
+		say:  says("dispatcher flex over ncclep with an expert capacity"),
+		turn: []string{"--moe-expert-capacity-factor", "--moe-flex-dispatcher-backend hybridep"},
+	}),
+	layerRule(rule{
+		Rule: headAt("flex-old-needs-deepep", "95", layout.Error, layout.AtModelBuild, "megatron/core/transformer/moe/token_dispatcher.py:1167 (core_v0.15.3)", "up to 0.15 the flex dispatcher needs --moe-enable-deepep",
+			"It had no other backend and did not choose it by itself."),
+		until: "0.15.3",
+		run:   realLaunch,
+		broken: func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && c.Dispatcher == "flex" && !c.on("moe_enable_deepep")
+		},
+		say: func(c *launch) string {
+			return "dispatcher flex without --moe-enable-deepep in release " + c.rel.String()
+		},
+		turn: []string{"--moe-enable-deepep", "--moe-token-dispatcher-type alltoall"},
+	}),
+	layerRule(rule{
+		Rule: headAt("grouped-gemm-bias", "89", layout.Error, layout.AtModelBuild, "megatron/core/transformer/moe/experts.py:205", "grouped GEMM with biases needs --no-bias-dropout-fusion",
+			"The fused kernel would add the bias of a token, not of its expert."),
+		run: realLaunch,
+		broken: func(c *launch) bool {
+			return c.looking.Feedforward == arch.MoEMLP && !c.local() && c.on("moe_grouped_gemm") && c.on("add_bias_linear") && c.on("bias_dropout_fusion")
+		},
+		say:  says("--moe-grouped-gemm with linear biases and fused bias and dropout"),
+		turn: []string{"--no-bias-dropout-fusion", "--disable-bias-linear"},
+	}),
+	layerRule(shared("etp-divides-moe-ffn", "--expert-tensor-parallel-size", "--moe-ffn-hidden-size", "--tensor-model-parallel-size")),
+	layerRule(shared("shared-experts-bias", "--disable-bias-linear", "--moe-shared-expert-intermediate-size")),
+	layerRule(shared("tp-divides-shared-ffn", "--tensor-model-parallel-size", "--moe-shared-expert-intermediate-size")),
+}
+
+// lineAt moves a rule to another line of its file.
+func lineAt(line int, r rule) rule {
+	file, _, _ := strings.Cut(r.Source, ":")
+	r.Source = fmt.Sprintf("%s:%d", file, line)
+	return r
+}
+
+// buildFailure is a rule that a stage breaks, with the kind of the layer that shows it.
+type buildFailure struct {
+	rule  *rule
+	layer arch.Layer
+}
+
+// maxRecordedExperts is how many expert MLPs a rank may hold before the main recorder left the build out.
+const maxRecordedExperts = 400
+
+// builds reports whether the recorder in question built the model.
+func (c *launch) builds() bool {
+	if c.checks != Recorder || !c.moe() {
+		return true
+	}
+	moe := 0
+	for _, l := range c.layers {
+		if l.Feedforward == arch.MoEMLP {
+			moe++
+		}
+	}
+	if list, _ := c.moeFreq(); c.layers == nil && list != nil {
+		moe = len(list)
+	}
+	return moe*c.Shape.NumExperts < maxRecordedExperts*c.Degrees.PP*c.Degrees.EP
+}
+
+// walk asks the layerwise rules stage by stage and returns the broken ones in the order in which they are hit.
+func (c *launch) walk(rules []*rule) []buildFailure {
+	if !c.builds() {
+		return nil
+	}
+	var failures []buildFailure
+	seen := map[*rule]bool{}
+	ask := func(layer arch.Layer, which func(r *rule) bool) {
+		c.look(layer)
+		for _, r := range rules {
+			if which(r) && !seen[r] && c.runs(r) && r.broken(c) {
+				seen[r] = true
+				failures = append(failures, buildFailure{r, layer})
+			}
+		}
+	}
+	isBlock := func(r *rule) bool { return r.ID == "block-pp" || r.ID == "vpp-divides-layers" }
+	isStep := func(r *rule) bool { return r.NoticedAt == layout.AtFirstStep }
+	isPart := func(r *rule) bool { return !isBlock(r) && !isStep(r) }
+	for _, kinds := range c.stages() {
+		ask(arch.Layer{}, isBlock)
+		for _, k := range kinds {
+			ask(k, isPart)
+		}
+		for _, k := range kinds {
+			ask(k, isStep)
+		}
+	}
+	return failures
+}
+
+// stages returns the kinds of layers of each stage that is built, in order and each kind once a stage. Where the layers
+// cannot be placed, all of them count as one stage.
+func (c *launch) stages() [][]arch.Layer {
+	s := c.l.Split
+	if s == nil || c.layers == nil {
+		return [][]arch.Layer{distinct(c.layers, c.model.MTPLayers())}
+	}
+	built := make([][]arch.Layer, 0, s.PP)
+	for rank := range s.PP {
+		if c.checks == Recorder && rank != 0 && rank != s.PP-1 {
+			continue
+		}
+		var kinds []arch.Layer
+		for chunk := range s.VPP {
+			cell := s.Cell(rank, chunk)
+			if cell.First+cell.Decoders > len(c.layers) {
+				continue
+			}
+			kinds = append(kinds, c.layers[cell.First:cell.First+cell.Decoders]...)
+			switch {
+			case cell.MTP > 0 && cell.Decoders == 0:
+				kinds = append(kinds, c.model.MTPLayersAlone()...)
+			case cell.MTP > 0:
+				kinds = append(kinds, c.model.MTPLayers()...)
+			}
+		}
+		built = append(built, distinct(kinds))
+	}
+	return built
+}
+
+// distinct keeps the first of each kind.
+func distinct(lists ...[]arch.Layer) []arch.Layer {
+	var kinds []arch.Layer
+	for _, list := range lists {
+		for _, l := range list {
+			known := false
+			for _, k := range kinds {
+				known = known || k == l
+			}
+			if !known {
+				kinds = append(kinds, l)
+			}
+		}
+	}
+	return kinds
+}
+
+// look limits layer rules to one kind; the zero kind is none.
+func (c *launch) look(layer arch.Layer) {
+	c.looking = layer
+	c.judge.Look(layer)
+}
+
+// lookAtAll undoes look.
+func (c *launch) lookAtAll() { c.judge = layout.NewJudge(c.model, &c.l) }
+
+// placedByHand: something else than even division places the layers.
+func (c *launch) placedByHand() bool { return c.layoutGiven() || c.uneven() || c.hybrid() }
+
+// mambaRows is the width of a Mamba layer's input projection.
+func (c *launch) mambaRows() int {
+	b := c.model.Mamba
+	if b == nil {
+		return 0
+	}
+	return 2*b.NumHeads*b.HeadDim + 2*b.NumGroups*b.StateDim + b.NumHeads
+}
