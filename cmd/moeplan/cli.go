@@ -21,6 +21,7 @@ type grammar struct {
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
+	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`
 	Recipes   recipesCmd   `cmd:"" help:"Search the published layouts."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`

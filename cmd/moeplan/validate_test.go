@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout/plan"
+)
+
+// The replay itself is tested in layout/plan; here only what is said around it.
+func TestValidateUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		exit int
+		want string
+	}{
+		{"validate", 1, "measured memory is not built in yet"},
+		{"validate --ranking --worst -1", 80, "--worst -1"},
+		{"validate --ranking -o xml", 80, "xml"},
+	} {
+		var out, problems bytes.Buffer
+		if code := run(context.Background(), strings.Fields(c.args), &out, &problems); code != c.exit || !strings.Contains(problems.String(), c.want) {
+			t.Errorf("%s: exit %d, want %d; %s", c.args, code, c.exit, &problems)
+		}
+	}
+}
+
+func TestWriteRanking(t *testing.T) {
+	ratio := 1.25
+	r := &plan.Replayed{
+		Rows: []plan.ReplayRow{
+			{ID: "r1", Model: "m", Platform: "h100", GPUs: 8, MeshText: "tp2 ep8", Grade: plan.Fits, AsIs: &ratio, AsIsPinned: &ratio, Mesh: &ratio,
+				Place: 3, Meshes: 7, Verdict: "theirs is a default"},
+			{ID: "r2", Platform: "h100", Apart: "misread"},
+		},
+		Legality: plan.Legality{Inconsistent: 2, Refused: 1, Consistent: 5, Legal: 5, Exceptions: []string{"r9 breaks no rule"}},
+		Pairs:    []plan.Pairs{{Set: "paper", Pairs: 3, Right: 2, Wrong: []string{"a measured 2, b 1"}}},
+		Skipped:  map[string]int{"FSDP": 4},
+	}
+	var out bytes.Buffer
+	if err := writeRanking(&out, r, 20, report.Text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"1 of 2 inconsistent ones refused, 5 of 5 others legal", "r9 breaks no rule", "paper: 2 of 3", "a measured 2, b 1",
+		"25.0 %", "3/7", "theirs is a default", "misread", "4 records", "0/0/0", "0/100/100",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	if share(1, 0) != "-" || shares([3]float64{math.NaN()}) != "-" || behind(math.NaN()) != "-" {
+		t.Error("nothing is not shown as -")
+	}
+}

@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/recipes"
+	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// TestReplay holds the whole replay against the aims: what a planner that ranks as tuned practice does should reach. It
+// prices about 200 questions, 10 to 15 s of CPU.
+func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prices 200 questions")
+	}
+	r, err := Replay(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &r.Legality
+	if l.Inconsistent != 9 || l.Refused != l.Inconsistent || l.Consistent < 550 || l.Legal != l.Consistent {
+		t.Errorf("legality %+v, want all 9 inconsistent records refused and all others legal", *l)
+	}
+	groups := make(map[string]ReplayGroup)
+	for _, g := range r.Groups() {
+		groups[g.Name] = g
+		t.Logf("%-15s %3d rows, fits %3d, tight %2d; within 5/10/20 %%: as is %.2f, pinned %.2f, mesh %.2f; first 1/5/10: %.2f, free %.2f; time error %.2f of %d",
+			g.Name, g.Rows, g.Fits, g.Tight, g.AsIs.Within, g.AsIsPinned.Within, g.Mesh.Within, g.Top, g.TopFree, g.TimeError, g.Timed)
+	}
+	all, overlap := groups["all MoE"], groups["EP overlap on"]
+	for _, aim := range []struct {
+		what       string
+		got, least float64
+	}{
+		{"tuned MoE layouts that fit", float64(all.Fits) / float64(all.Rows), 0.94},
+		{"mesh within 10 % of our best", all.Mesh.Within[1], 0.75},
+		{"mesh within 20 %", all.Mesh.Within[2], 0.90},
+		{"mesh within 10 %, EP overlap on", overlap.Mesh.Within[1], 0.92},
+		{"mesh in our first ten", all.Top[2], 0.65},
+		{"mesh in our first ten, EP overlap on", overlap.Top[2], 0.88},
+		{"anchor pairs in order", float64(r.Pairs[0].Right) / float64(r.Pairs[0].Pairs), 0.97},
+		{"pairs of the folding paper in order", float64(r.Pairs[1].Right) / float64(r.Pairs[1].Pairs), 1},
+	} {
+		if aim.got < aim.least || math.IsNaN(aim.got) {
+			t.Errorf("%s: %.3f, the aim is %.2f", aim.what, aim.got, aim.least)
+		}
+	}
+	if r.Pairs[0].Pairs < 60 || r.Pairs[1].Pairs != 33 {
+		t.Errorf("%d anchor pairs and %d of the paper, want about 64 and 33", r.Pairs[0].Pairs, r.Pairs[1].Pairs)
+	}
+	if all.Rows < 130 {
+		t.Errorf("%d tuned layouts, want about 140: records were lost", all.Rows)
+	}
+	for _, row := range r.Worst(20) {
+		if row.Verdict == "" {
+			t.Logf("%s %s is %.0f %% behind our best, among the worst twenty, and nobody has looked at it: %s against %s",
+				row.ID, row.MeshText, 100*(*row.Mesh-1), row.BestOfMesh, row.Best)
+		}
+	}
+}
+
+// TestVerdictsNameRecords: a verdict or an exclusion of a record that does not exist would never be seen.
+func TestVerdictsNameRecords(t *testing.T) {
+	for _, table := range []map[string]string{apart, verdicts} {
+		for id := range table {
+			if recipes.Lookup(id) == nil {
+				t.Errorf("no record %s", id)
+			}
+		}
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	for _, c := range []struct {
+		reason, id, skipped string
+		check               func(*question) bool
+	}{
+		{"software, precision and optimizer of an executed recipe", "r0019", "", func(q *question) bool {
+			return q.software.Dispatcher == layout.HybridEP && q.software.EPOverlap && q.software.Graph == steptime.FullIteration &&
+				q.software.Since2606 && q.layout.Precision == layout.MXFP8 && q.layout.VPP == 8 &&
+				q.memory.GradientBytes == 2 && q.memory.MomentBytes == 2 && q.memory.PrecisionAware && q.memory.CrossEntropy == memmodel.TEFusedBF16CE
+		}},
+		{"a table row has the software and the optimizer of its recipe", "r0741", "", func(q *question) bool {
+			return q.software.EPOverlap && q.software.Graph == steptime.FullIteration && q.memory.GradientBytes == 2 && q.memory.MomentBytes == 2
+		}},
+		{"a layout string decides VPP and MTP", "r0010", "", func(q *question) bool {
+			return q.layout.VPP == 4 && q.model.MTPNumLayers == 1 && q.layout.Split.Cells[15].Decoders == 1
+		}},
+		{"recompute that is not stated is chosen", "r1030", "", func(q *question) bool { return q.anyRecompute }},
+		{"an unstated dispatcher on B200 before 26.04", "r1025", "", func(q *question) bool { return q.software.Dispatcher == layout.AllToAll }},
+		{"a spill buffer is no offload", "r0019", "", func(q *question) bool { return !q.offload }},
+		{"optimizer state on the host is", "r1050", "", func(q *question) bool { return q.offload }},
+		{"a model that the catalogue does not have", "r0433", "the catalogue has no such model", nil},
+		{"fully sharded", "r1096", "FSDP", nil},
+	} {
+		q, why := asked(recipes.Lookup(c.id))
+		if why != c.skipped || (q == nil) != (c.skipped != "") {
+			t.Errorf("%s: %q, want %q", c.reason, why, c.skipped)
+			continue
+		}
+		if q != nil && !c.check(q) {
+			t.Errorf("%s: %s: %v, %+v, %+v", c.reason, c.id, q.layout, q.software, q.memory)
+		}
+	}
+}
+
+func TestCountPairs(t *testing.T) {
+	runs := []measuredRun{
+		{"a", "1", 100, 10}, {"a", "2", 104, 9}, {"a", "3", 200, 9.5}, {"a", "4", 50, 12}, {"b", "5", 1000, 1},
+	}
+	p := count("test", runs, 0.05)
+	// 1-2 is too close; 1-3, 2-3 and those with 4 count; 5 asks another question.
+	if p.Pairs != 5 || p.Right != 1 || len(p.Wrong) != 4 || !strings.Contains(p.Wrong[0], "3 measured 200, 1 100") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	s := spreadOf([]float64{1.3, 1, 1.05, 1.1})
+	if math.Abs(s.Median-1.075) > 1e-12 || s.Within != [3]float64{0.5, 0.75, 0.75} {
+		t.Errorf("%+v", s)
+	}
+	if s := spreadOf(nil); !math.IsNaN(s.Median) {
+		t.Errorf("of nothing: %+v", s)
+	}
+}
+
+// TestReplayWorkers: the outcome does not depend on the number of goroutines. One small question stands for all.
+func TestReplayWorkers(t *testing.T) {
+	q, _ := asked(recipes.Lookup("r1301"))
+	a, err := q.replay(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := q.replay(context.Background())
+	if *a.Mesh != *b.Mesh || a.Best != b.Best || a.Place != b.Place || !slices.Equal(a.Refused, b.Refused) {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Replay(canceled, 1); err == nil {
+		t.Error("a canceled replay ended without an error")
+	}
+}
