@@ -16,9 +16,17 @@ func (s *shape) attention(t *tally) {
 	t.save("attention dropout-add mask", s.dropoutMask(), 0)
 }
 
-// groupedQueryAttention is MHA and GQA. The input norm is fused into linear_qkv, whose module saves both its
-// input and its output, so layernorm recompute changes nothing here
-// (NVIDIA/TransformerEngine@d0067d0da transformer_engine/pytorch/module/layernorm_linear.py).
+// separateNorm is the recompute module that drops a norm's output before attention or a dense MLP: none in Transformer
+// Engine's layers, whose norm is fused into the linear that follows and whose module saves both its input and its output
+// (NVIDIA/TransformerEngine@d0067d0da transformer_engine/pytorch/module/layernorm_linear.py); layernorm in local ones.
+func (s *shape) separateNorm() layout.Modules {
+	if s.run.Local {
+		return layout.LayerNorm
+	}
+	return 0
+}
+
+// groupedQueryAttention is MHA and GQA.
 func (s *shape) groupedQueryAttention(t *tally) {
 	m := s.m
 	heads, headDim := int64(m.NumAttentionHeads), int64(m.KVChannels)
@@ -27,19 +35,38 @@ func (s *shape) groupedQueryAttention(t *tally) {
 	kv := kvHeads * headDim // of K, and again of V
 
 	t.saveOr("layer input", s.w*s.ts*s.h, 0, OffloadQKVLinear)
-	t.saveOr("linear_qkv input (norm output)", s.linearInput(s.ts*s.h), 0, OffloadQKVLinear)
+	t.saveOr("linear_qkv input (norm output)", s.linearInput(s.ts*s.h), s.separateNorm(), OffloadQKVLinear)
 	t.save("input norm statistics", s.normStats(s.ts), 0)
 	if m.QKNorm != arch.NoQKNorm {
 		t.saveOr("query and key before their norm", s.w*s.t*(q+kv), 0, OffloadQKVLinear)
 		t.save("query and key norm statistics", s.normStats(s.t*(heads/s.tp+kvHeads)), 0)
 	}
 	t.saveOr("query", s.w*s.t*q, 0, OffloadCoreAttn)
-	t.saveOr("key and value", 2*s.w*s.t*kv, 0, OffloadCoreAttn)
+	t.saveOr("key and value", s.keyValue(q, kv), 0, OffloadCoreAttn)
 	t.saveOr("attention output", s.w*s.t*q, 0, OffloadAttnProj)
 	s.attentionKernel(t, q, heads/s.tp)
 	if m.AttentionOutputGate {
 		t.save("output gate and gated output", 2*s.w*s.t*q, 0)
 	}
+}
+
+// keyValue is what the kernel keeps of K and V. Unfused attention works on one copy of them per query head; where there
+// are as many already, V is a view that keeps the whole output of linear_qkv, unless no rotary embedding has made
+// copies of Q and K (recorded: testdata/activations.json.gz of package launch).
+//
+// A checkpoint of core attention keeps its inputs as they come: K, and that view.
+func (s *shape) keyValue(q, kv int64) int64 {
+	switch {
+	case s.kernel != UnfusedAttention:
+		return 2 * s.w * s.t * kv
+	case s.modules.Has(layout.CoreAttn):
+		return s.w * s.t * (kv + q + 2*kv)
+	case q > kv:
+		return 2 * s.w * s.t * q
+	case s.m.LearnedPositions:
+		return 2 * s.w * s.t * kv
+	}
+	return s.w * s.t * (kv + q + 2*kv)
 }
 
 // latentAttention is MLA with its up-projections materialised, as Megatron trains it: mla_up_proj recompute
@@ -49,18 +76,23 @@ func (s *shape) latentAttention(t *tally) {
 	heads := int64(s.m.NumAttentionHeads) / s.tp
 	qkDim, vDim := int64(a.QKHeadDim+a.QKPosEmbHeadDim), int64(a.VHeadDim)
 	ql, kl, rope := int64(a.QLoraRank), int64(a.KVLoraRank), int64(a.QKPosEmbHeadDim)
+	normed := s.m.QKNorm == arch.MLALatentNorm
 
 	t.saveOr("layer input", s.w*s.ts*s.h, 0, OffloadAttnNorm)
 	t.saveOr("down projections' input (norm output)", s.downProjectionInput(), layout.LayerNorm, OffloadQKVLinear)
 	t.save("input norm statistics", s.normStats(s.ts), 0)
 	if ql > 0 {
 		t.saveOr("query latent", s.w*s.ts*ql, 0, OffloadQKVLinear)
-		t.saveOr("query up-projection input (norm output)", s.linearInput(s.ts*ql), layout.MLAUpProj, OffloadQKVLinear)
-		t.save("query latent norm statistics", s.normStats(s.ts), 0)
+		if normed {
+			t.saveOr("query up-projection input (norm output)", s.linearInput(s.ts*ql), layout.MLAUpProj, OffloadQKVLinear)
+			t.save("query latent norm statistics", s.normStats(s.ts), 0)
+		}
 	}
 	t.saveOr("key-value latent with rotary key", s.w*s.ts*(kl+rope), 0, OffloadQKVLinear)
-	t.saveOr("key-value up-projection input (norm output)", s.linearInput(s.ts*kl), layout.MLAUpProj, OffloadQKVLinear)
-	t.save("key-value latent norm statistics", s.normStats(s.ts), 0)
+	if normed { // without norms the up-projections keep the latents themselves
+		t.saveOr("key-value up-projection input (norm output)", s.linearInput(s.ts*kl), layout.MLAUpProj, OffloadQKVLinear)
+		t.save("key-value latent norm statistics", s.normStats(s.ts), 0)
+	}
 	if s.l.SequenceParallel {
 		t.save("rotary key gathered over TP", s.w*s.t*rope, 0)
 	}

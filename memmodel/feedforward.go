@@ -9,8 +9,12 @@ import (
 func (s *shape) denseMLP(t *tally) {
 	f := int64(s.m.FFNHiddenSize) / s.tp
 	t.save("post-attention residual", s.w*s.ts*s.h, 0)
-	t.save("fc1 input (norm output)", s.linearInput(s.ts*s.h), layout.MLP)
-	t.save("MLP norm statistics", s.normStats(s.ts), layout.MLP)
+	norm := layout.MLP
+	if s.run.Local { // there the norm stands before the checkpointed module, whose input stays
+		norm = s.separateNorm()
+	}
+	t.save("fc1 input (norm output)", s.linearInput(s.ts*s.h), norm)
+	t.save("MLP norm statistics", s.normStats(s.ts), norm)
 	t.save("fc1 output", s.w*s.t*s.gate()*f, layout.MLP)
 	t.save("fc2 input (activation output)", s.linearInput(s.t*f), layout.MLP)
 	if n := s.unfusedActivationTensors() - 1; n > 0 { // without probabilities one product less

@@ -115,7 +115,8 @@ func (s *shape) parts() partElements {
 	}
 	if m.MTPNumLayers > 0 {
 		var mtp parameters
-		s.mtpParameters(&mtp)
+		s.mtpProjection(&mtp)
+		mtp.norm(m, "final_layernorm", s.h)
 		p.mtp = mtp.e
 	}
 	return p
@@ -147,12 +148,12 @@ func (s *shape) layerParameters(p *parameters, k layerKind) {
 	}
 }
 
-// mtpParameters: enorm, hnorm, the column-parallel projection of both halves, a final norm; the layer aside.
-func (s *shape) mtpParameters(p *parameters) {
+// mtpProjection is what stands before the layers of an MTP depth: enorm, hnorm, the column-parallel projection of both
+// halves. A final norm stands behind them.
+func (s *shape) mtpProjection(p *parameters) {
 	p.norm(s.m, "enorm", s.h)
 	p.norm(s.m, "hnorm", s.h)
 	p.add("eh_proj.weight", 2*s.h*s.h/s.tp, linearWeight)
-	p.norm(s.m, "final_layernorm", s.h)
 }
 
 func (s *shape) attentionParameters(p *parameters) {

@@ -63,6 +63,7 @@ func (g *Group) Rows() []*Row { return g.rows }
 type Report struct {
 	Rows   []Row   // every record, in the order of the source
 	Groups []Group // of usable records
+	Aims   []Aim
 	// Assumed are groups of records that can be compared under an assumption only.
 	Assumed []Group
 }
@@ -90,6 +91,7 @@ func Validate() *Report {
 		out.Groups = append(out.Groups, d.group(out.Rows, Usable))
 	}
 	out.Assumed = assumed(out.Rows)
+	out.Aims = aims(out.Rows)
 	return out
 }
 
@@ -128,9 +130,12 @@ func statistics(rows []*Row, of func(*Row) Comparison) Statistics {
 	}
 	slices.SortStableFunc(list, func(a, b entry) int { return cmp.Compare(a.relative, b.relative) })
 	s.Median = list[(s.N-1)/2].relative
-	slices.SortStableFunc(list, func(a, b entry) int { return cmp.Compare(math.Abs(a.relative), math.Abs(b.relative)) })
+	slices.SortStableFunc(list, func(a, b entry) int { return compareSize(a.relative, b.relative) })
 	at := func(q float64) float64 { return math.Abs(list[int(math.Ceil(q*float64(s.N)))-1].relative) }
 	s.MedianSize, s.P90, s.Worst = at(0.5), at(0.9), at(1)
 	s.WorstID = list[s.N-1].id
 	return s
 }
+
+// compareSize orders errors by their size.
+func compareSize(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) }
