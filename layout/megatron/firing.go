@@ -121,7 +121,7 @@ var firingOrder = []layout.RuleID{
 	// schedule
 	"vpp-microbatches", "vpp-last-group", "pipeline-underfilled",
 	// Transformer Engine
-	"groups-divide-heads", "cp-comm-type-names", "cp-a2a-heads", "cp-window-exchange", "cp-sinks-exchange", "cp-attention-backend",
+	"groups-divide-heads", "cp-comm-type-names", "cp-a2a-heads", "cp-window-exchange", "cp-sinks-exchange", "cp-attention-backend", "fp8-tokens", "fp8-widths",
 	// moeplan's own
 	"layers-dropped-or-added", "both-ends-on-one-stage", "vocabulary-unknown", "pipeline-rank-empty", "flex-group-over-64", "recompute-no-effect", "recompute-core-attn",
 }

@@ -15,11 +15,12 @@ type Checks uint8
 const (
 	// Normal is everything: what a launch refuses on any stage, what Transformer Engine refuses, hazards and advice.
 	Normal Checks = iota
-	// Recorder is only what the recordings of data/oracle/layout_validity.json ran: the local layer spec, the first and
-	// last stage, no build from 400 experts a rank on, no step, no wrapping in DDP, and only refusals.
+	// Recorder is what the recordings of data/oracle ran, and only refusals: the local layer spec; the first and the last
+	// stage, which are not built from 400 experts a rank on; no forward but the MoE layer's first checks. It agrees with every
+	// record of layout_validity.json, and with those of layout_validity_extra.json that this does not contradict.
 	Recorder
-	// RecorderExtra is what layout_validity_extra.json ran: every stage is built and the embedding's forward runs.
-	// CheckSettings says whether DDP and the optimizer's configuration come in.
+	// RecorderExtra is what layout_validity_extra.json ran beyond that: every stage is built, weight shards count in the
+	// number of micro-batches, the embedding's forward runs, and DDP looks at the optimizer instances.
 	RecorderExtra
 )
 
@@ -33,8 +34,6 @@ type CheckSettings struct {
 	PyTorch string
 	// ComputeCapability is the major compute capability of the GPU: 8 Ampere, 9 Hopper, 10 Blackwell. 0 is Hopper.
 	ComputeCapability int
-	// DDP and Optimizer let RecorderExtra run these too.
-	DDP, Optimizer bool
 	// NoRepairs leaves Repairs empty; finding them costs many times what judging does.
 	NoRepairs bool
 }

@@ -35,14 +35,10 @@ func CheckArgv(argv []string, r Release, world int, env map[string]string, o Che
 	if err != nil {
 		return nil, nil, err
 	}
-	vs := make(layout.Violations, 0, len(problems))
-	for i := range problems {
-		vs = append(vs, problems[i].violation())
-	}
 	if len(problems) > 0 {
 		o.NoRepairs = true // the readable part is not what was meant
 	}
-	return resolved, append(vs, Check(resolved, o)...), nil
+	return resolved, append(problems.Violations(), Check(resolved, o)...), nil
 }
 
 // broken returns the rules that the launch breaks, in firing order.
@@ -106,15 +102,21 @@ var parserRules = func() []layout.Rule {
 		{HelpAsked, "nobody asks for help", "The program prints its help and ends."},
 		{TooLong, "a command line has at most 16,384 words", "moeplan reads no more."},
 	} {
-		rules = append(rules, headAt(parserRule(k.kind), parserConstraint(k.kind), layout.Error, layout.AtArguments, inArguments+"132", k.title, k.why))
+		rules = append(rules, headAt(parserRule(k.kind), "", layout.Error, layout.AtArguments, inArguments+"132", k.title, k.why))
 	}
 	return rules
 }()
 
 func parserRule(k ProblemKind) layout.RuleID { return layout.RuleID("argparse-" + string(k)) }
 
-// parserConstraint: rule 93 is about choices, of the dispatcher among others.
-func parserConstraint(ProblemKind) string { return "" }
+// Violations are the problems as violations of the moment "arguments", in their order.
+func (ps Problems) Violations() layout.Violations {
+	vs := make(layout.Violations, 0, len(ps))
+	for i := range ps {
+		vs = append(vs, ps[i].violation())
+	}
+	return vs
+}
 
 func (p *Problem) violation() layout.Violation {
 	v := layout.Violation{Rule: parserRule(p.Kind), Severity: layout.Error, NoticedAt: layout.AtArguments, Message: p.Message, Repairs: []string{}, Source: inArguments + "132"}

@@ -25,8 +25,6 @@ type validityCase struct {
 	Where       string
 	Divides     string
 	Environment bool
-	NoBuild     bool
-	DDP, Opt    bool
 }
 
 type validityFile struct {
@@ -62,7 +60,7 @@ func (c *validityCase) number() int {
 }
 
 func (c *validityCase) settings(checks Checks) CheckSettings {
-	return CheckSettings{Checks: checks, TransformerEngine: c.TE, ComputeCapability: c.SM, DDP: c.DDP, Optimizer: c.Opt, NoRepairs: true}
+	return CheckSettings{Checks: checks, TransformerEngine: c.TE, ComputeCapability: c.SM, NoRepairs: true}
 }
 
 func (c *validityCase) check(t testing.TB, o CheckSettings) layout.Violations {

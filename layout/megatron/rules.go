@@ -34,11 +34,9 @@ type rule struct {
 type stretch uint8
 
 const (
-	everywhere    stretch = iota
-	oneForward            // the embedding's forward
-	wrapInDDP             // DistributedDataParallel
-	makeOptimizer         // the optimizer's configuration
-	realLaunch            // Transformer Engine, the real layer spec, the first step
+	everywhere stretch = iota // what both recordings ran
+	extraOnly                 // what only layout_validity_extra.json ran
+	realLaunch                // Transformer Engine, the real layer spec, the rest of the first step
 )
 
 // runs reports whether the rule is judged in the mode that was asked for.
@@ -51,17 +49,7 @@ func (c *launch) runs(r *rule) bool {
 	case r.Severity != layout.Error:
 		return false
 	}
-	switch r.run {
-	case oneForward:
-		return c.checks == RecorderExtra
-	case wrapInDDP:
-		return c.checks == RecorderExtra && c.o.DDP
-	case makeOptimizer:
-		return c.checks == RecorderExtra && c.o.Optimizer
-	case realLaunch:
-		return false
-	}
-	return true
+	return r.run == everywhere || r.run == extraOnly && c.checks == RecorderExtra
 }
 
 // Where upstream keeps its checks.
@@ -127,7 +115,7 @@ var ordered = inFiringOrder()
 func inFiringOrder() []*rule {
 	all := slices.Concat(meshRules, shardRules, batchRules, hybridRules, pipelineRules, unevenRules, overlapRules, fsdpRules, precisionRules, quantizedRules,
 		attentionRules, sequenceRules, recomputeRules, offloadRules, graphRules, moeRules, dispatchRules, routerRules, buildRules, optimizerRules,
-		engineRules, hazardRules)
+		engineRules, shapeRules, hazardRules)
 	place := make(map[layout.RuleID]int, len(firingOrder))
 	for i, id := range firingOrder {
 		place[id] = i

@@ -16,7 +16,7 @@ var optimizerRules = []rule{
 	{
 		Rule: headAt("per-token-no-average", "121", layout.Error, layout.AtModelBuild, inWrapper+"246", "a loss per token excludes --ddp-average-in-collective",
 			"Gradients are divided by the number of tokens, which only the end of a step knows."),
-		since: "0.12.3", run: wrapInDDP,
+		since:  "0.12.3",
 		broken: func(c *launch) bool { return c.on("calculate_per_token_loss") && c.on("ddp_average_in_collective") },
 		say:    says("--calculate-per-token-loss with --ddp-average-in-collective"),
 		turn:   []string{"--ddp-average-in-collective", "--calculate-per-token-loss"},
@@ -24,7 +24,7 @@ var optimizerRules = []rule{
 	{
 		Rule: headAt("instances-need-optimizer", "6", layout.Error, layout.AtModelBuild, inWrapper+"359", "several optimizer instances need the distributed optimizer",
 			"There is nothing to replicate otherwise."),
-		run: wrapInDDP,
+		run: extraOnly,
 		broken: func(c *launch) bool {
 			return c.OptimizerInstances > 1 && !c.DistributedOptimizer && !c.fsdp()
 		},
@@ -36,7 +36,7 @@ var optimizerRules = []rule{
 	{
 		Rule: headAt("step-gather-no-reuse", "120", layout.Error, layout.AtConfig, inOptimizer+"428", "gathering in the step excludes --reuse-grad-buf-for-mxfp8-param-ag",
 			"The buffer still holds gradients then."),
-		since: "0.19.0", run: makeOptimizer,
+		since: "0.19.0",
 		broken: func(c *launch) bool {
 			return c.on("overlap_param_gather_with_optimizer_step") && c.on("reuse_grad_buf_for_mxfp8_param_ag") && !c.fsdp()
 		},
@@ -46,7 +46,6 @@ var optimizerRules = []rule{
 	{
 		Rule: headAt("precision-aware-adam", "133", layout.Error, layout.AtConfig, inOptimizer+"435", "--use-precision-aware-optimizer needs adam",
 			"It is Transformer Engine's Adam."),
-		run:    makeOptimizer,
 		broken: func(c *launch) bool { return c.on("use_precision_aware_optimizer") && c.str("optimizer") != "adam" },
 		say: func(c *launch) string {
 			return "--use-precision-aware-optimizer with --optimizer " + c.str("optimizer")
@@ -62,7 +61,7 @@ var optimizerRules = []rule{
 			"Only its shards keep main parameters apart."),
 		run: realLaunch,
 		broken: func(c *launch) bool {
-			return c.on("use_precision_aware_optimizer") && !c.DistributedOptimizer && !c.fsdp() && !c.on("optimizer_cpu_offload")
+			return c.on("use_precision_aware_optimizer") && c.str("optimizer") == "adam" && !c.DistributedOptimizer && !c.fsdp()
 		},
 		say:  says("--use-precision-aware-optimizer without --use-distributed-optimizer"),
 		turn: []string{"--use-distributed-optimizer", "--use-precision-aware-optimizer"},
@@ -105,7 +104,6 @@ func stateType(id layout.RuleID, line int, dest, flag string) rule {
 	return rule{
 		Rule: headAt(id, "133", layout.Error, layout.AtConfig, fmt.Sprintf("%s%d", inOptimizer, line), flag+" other than fp32 needs --use-precision-aware-optimizer",
 			"Other optimizers keep their state in fp32."),
-		run: makeOptimizer,
 		broken: func(c *launch) bool {
 			return !c.on("use_precision_aware_optimizer") && !c.none(dest) && c.str(dest) != "fp32"
 		},

@@ -42,12 +42,11 @@ var sequenceRules = []rule{
 		turn: []string{"--sequence-parallel", "--tensor-model-parallel-size 1"},
 	},
 	layerRule(shared("moe-tp-needs-sp", "--sequence-parallel", "--tensor-model-parallel-size 1")),
-	inRun(oneForward, shared("sp-divides-sequence", "--tensor-model-parallel-size", "--seq-length")),
+	inRun(extraOnly, shared("sp-divides-sequence", "--tensor-model-parallel-size", "--seq-length")),
 }
 
-func layerRule(r rule) rule         { r.layerwise = true; return r }
-func inRun(s stretch, r rule) rule  { r.run = s; return r }
-func linesAt(r rule, n string) rule { r.Source = n; return r }
+func layerRule(r rule) rule        { r.layerwise = true; return r }
+func inRun(s stretch, r rule) rule { r.run = s; return r }
 
 // engineRules are about what Transformer Engine and the real layers refuse, which no recording ran.
 var engineRules = []rule{
