@@ -12,11 +12,13 @@ import (
 // grammar is the command line.
 type grammar struct {
 	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Check     checkCmd     `cmd:"" help:"Judge a launch script or an argv: rules, memory, rank among ours."`
+	Batch     batchCmd     `cmd:"" help:"Judge command lines: JSON lines in, JSON lines out."`
 	Workflow  workflowCmd  `cmd:"" help:"The workflow of the field as a checklist, filled in for the best plan."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
-	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
 	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
+	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`

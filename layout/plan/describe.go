@@ -142,7 +142,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	tuned, tunedSide := p.tunedPrice(l, &now)
 	lo, hi := now.Band()
 	out := Plan{
-		Key: l.String(), Layout: *l, Sizes: sizesOf(p.model, l),
+		Key: l.String(), Layout: *l, Sizes: SizesOf(p.model, l),
 		StepTimeMS: ms(now.Step), StepTimeBand: [2]float64{ms(lo), ms(hi)},
 		TunedTimeMS: ms(tuned.Step), TunedSoftware: softwareName(tunedSide),
 		TFLOPSPerGPU: now.TFLOPS, TokensPerGPU: now.Tokens, Wall: now.Wall().String(),
@@ -274,7 +274,8 @@ func (p *pricer) traffic(l *layout.Layout, price *steptime.Price) []Traffic {
 	return out
 }
 
-func sizesOf(m *arch.Model, l *layout.Layout) Sizes {
+// SizesOf are a layout's degrees and batch under Megatron's names.
+func SizesOf(m *arch.Model, l *layout.Layout) Sizes {
 	s := Sizes{TP: l.TP, CP: l.CP, DP: l.DP(), PP: l.PP, VPP: l.VPP, ETP: l.ETP, EP: l.EP, EDP: l.EDP(),
 		MicroBatchSize: l.MicroBatchSize, GlobalBatchSize: l.GlobalBatchSize, NumMicrobatches: l.NumMicrobatches(),
 		Recompute: l.Recompute.String()}

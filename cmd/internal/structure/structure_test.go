@@ -27,7 +27,7 @@ var directions = []direction{
 	{"layout/evidence", []string{"layout", "layout/arch", "layout/megatron", "folding"}, "what a run showed must not depend on what we predicted for it"},
 	{"layout/where", []string{"layout"}, "a condition over layouts knows their sizes and nothing of their price"},
 	{"layout/recipes", []string{"layout", "layout/arch", "folding"}, "what others published is no opinion of ours: it must not depend on a price"},
-	{"layout/plan", []string{"layout", "layout/recipes", "layout/arch", "layout/megatron", "layout/where", "folding", "memmodel", "topology", "topology/steptime"},
+	{"layout/plan", []string{"layout", "layout/recipes", "layout/arch", "layout/megatron", "layout/where", "folding", "memmodel", "memmodel/launch", "topology", "topology/steptime"},
 		"the one package that knows memory and time; it prints nothing and knows no calibration"},
 	{"layout", []string{"layout/arch", "folding"}, "legality is decided before anything is priced; an import of a price would be a cycle in thought"},
 	{"memmodel/launch", []string{"memmodel", "layout", "layout/arch", "layout/megatron"},

@@ -1,0 +1,185 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/layout/script"
+)
+
+// Checked is what a check of somebody's launch found.
+type Checked struct {
+	Script     *script.Script
+	Command    *script.Command
+	Platform   string
+	World      int
+	WorldGiven bool
+	Judgement  *plan.Judgement
+	Fit        *plan.Fit
+	Base       *plan.Base
+	NotPlaced  string // why fit or place are not known
+}
+
+// JSON is what -o json prints.
+func (c *Checked) JSON() any {
+	j := c.Judgement
+	out := struct {
+		File       string             `json:"file"`
+		Command    *script.Command    `json:"command"`
+		Warnings   []script.Warning   `json:"warnings"`
+		World      int                `json:"world_size"`
+		Violations layout.Violations  `json:"violations"`
+		Changes    []string           `json:"silent_changes"`
+		Layout     *plan.Sizes        `json:"layout"`
+		Key        string             `json:"key"`
+		Parameters map[string]int64   `json:"parameters"`
+		Stages     []plan.Stage       `json:"stages"`
+		Unmodelled []string           `json:"unmodelled"`
+		Missing    string             `json:"missing"`
+		Fit        *plan.Fit          `json:"fit"`
+		Base       *plan.Base         `json:"base"`
+		Times      map[string]float64 `json:"times"`
+	}{File: c.Script.Name, Command: c.Command, Warnings: c.Script.Warnings, World: c.World, Violations: j.Violations,
+		Stages: j.Stages, Unmodelled: j.Unmodelled, Missing: j.Missing, Fit: c.Fit, Base: c.Base}
+	if j.Layout != nil {
+		sizes := plan.SizesOf(j.Model, j.Layout)
+		out.Layout, out.Key = &sizes, j.Layout.String()
+	}
+	if j.Total > 0 {
+		out.Parameters = map[string]int64{"total": j.Total, "active": j.Active}
+	}
+	if j.StepTimeMS != nil {
+		out.Times = map[string]float64{"step_time_ms": *j.StepTimeMS, "tflops_per_gpu": *j.TFLOPS}
+	}
+	return out
+}
+
+// Check writes what a check understood, what breaks, whether it fits and where it stands.
+func Check(w io.Writer, c *Checked) {
+	p := printer{w: w}
+	j := c.Judgement
+	where := firstWord(c.Command.File, c.Script.Name)
+	if c.Command.Line > 0 {
+		where = fmt.Sprintf("%s:%d", where, c.Command.Line)
+	}
+	p.prose("READ", fmt.Sprintf("%s: %s %s (%s: %s)", where, firstWord(c.Command.Launcher, "argv"), c.Command.Program, c.Script.Dialect, c.Script.Why))
+	world := fmt.Sprintf("%d GPUs, from %s", c.World, c.Command.World.From)
+	if c.WorldGiven {
+		world = fmt.Sprintf("%d GPUs, as given", c.World)
+	}
+	p.prose("", world)
+	c.understood(p)
+	for i := range c.Script.Warnings {
+		v := &c.Script.Warnings[i]
+		text := v.Message
+		if len(v.Affects) > 0 {
+			text += " (changes " + strings.Join(v.Affects, " ") + ")"
+		}
+		p.prose(labelOnce(i, "UNSURE"), text)
+	}
+	for i, u := range c.Command.Unmapped {
+		p.prose(labelOnce(i, "NOT READ"), fmt.Sprintf("%s %s: %s", u.Key, u.Value, u.Reason))
+	}
+	for i, u := range j.Unmodelled {
+		p.prose(labelOnce(i, "NOT PRICED"), u)
+	}
+	p.blank()
+	violations(p, j.Violations)
+	c.verdict(p)
+}
+
+func labelOnce(i int, label string) string {
+	if i > 0 {
+		return ""
+	}
+	return label
+}
+
+func firstWord(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// understood says what Megatron makes of the command line.
+func (c *Checked) understood(p printer) {
+	j := c.Judgement
+	if j.Layout != nil {
+		l := j.Layout
+		p.section("LAYOUT", wrapLayout(l.String())...)
+		etp := "given"
+		if j.Resolved != nil && j.Resolved.ETPFromTP {
+			etp = "not given, so Megatron takes TP"
+		}
+		p.prose("", fmt.Sprintf("DP %d, EDP %d, ETP %d (%s), %d micro-batches; dispatcher %s", l.DP(), l.EDP(), l.ETP, etp, l.NumMicrobatches(), l.Dispatcher))
+	}
+	if j.Total > 0 {
+		p.prose("", fmt.Sprintf("%.2f B parameters, %.2f B active", float64(j.Total)/1e9, float64(j.Active)/1e9))
+	}
+	if j.Missing != "" {
+		p.prose("UNKNOWN", j.Missing)
+	}
+	if len(j.Stages) == 0 {
+		return
+	}
+	var layers []string
+	for i := range j.Stages {
+		n := 0
+		for _, chunk := range j.Stages[i].Layers {
+			n += len(chunk)
+		}
+		layers = append(layers, fmt.Sprint(n))
+	}
+	p.prose("", "layers per stage: "+strings.Join(layers, " "))
+}
+
+// violations prints all rules that break, refusals first, each with its repairs.
+func violations(p printer, all layout.Violations) {
+	for _, s := range []layout.Severity{layout.Error, layout.Hazard, layout.Advice} {
+		first := true
+		for i := range all {
+			v := &all[i]
+			if v.Severity != s {
+				continue
+			}
+			label := ""
+			if first {
+				label = map[layout.Severity]string{layout.Error: "REFUSED", layout.Hazard: "HAZARDS", layout.Advice: "ADVICE"}[s]
+			}
+			first = false
+			p.prose(label, fmt.Sprintf("%s (at %s): %s", v.Rule, v.NoticedAt, v.Message))
+			if len(v.Repairs) > 0 {
+				p.prose("", "  try "+strings.Join(v.Repairs, ", or "))
+			}
+		}
+	}
+	if all.Legal() {
+		p.prose("RULES", "Megatron accepts it")
+	}
+}
+
+func (c *Checked) verdict(p printer) {
+	if c.Fit != nil {
+		f := c.Fit
+		p.prose("MEMORY", fmt.Sprintf("%s: stage %d allocates %.1f GiB at its peak; the limit on %s is %.1f (%.2f less %.1f headroom)",
+			strings.ToUpper(string(f.Grade)), f.WorstStage, float64(f.PeakBytes)/gib, c.Platform, float64(f.LimitBytes)/gib, f.MemoryGiB, f.HeadroomGiB))
+		if f.WorstStage < len(c.Judgement.Stages) {
+			m := &c.Judgement.Stages[f.WorstStage].Memory
+			p.prose("", fmt.Sprintf("dense state %.1f, expert state %.1f, activations %.1f, other %.1f", float64(m.DenseState)/gib,
+				float64(m.ExpertState)/gib, float64(m.Activations)/gib, float64(m.Workspace+m.Transient)/gib))
+		}
+	}
+	if c.NotPlaced != "" {
+		p.prose("", "not placed: "+c.NotPlaced)
+	}
+	if b := c.Base; b != nil {
+		p.prose("RANK", fmt.Sprintf("%d of %d pairs of meshes, %.0f %% longer than the best when both are tuned; best:", b.Place, b.Of, 100*b.SlowerBy))
+		p.section("", wrapLayout(b.Best)...)
+	}
+}

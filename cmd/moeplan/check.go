@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/megatron"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/layout/script"
+	"github.com/moeplan/moeplan/topology"
+)
+
+type checkCmd struct {
+	File string   `arg:"" optional:"" help:"Launch script (bash), YAML of arguments, or - for a script on standard input. Nothing in it is executed."`
+	Args []string `arg:"" optional:"" passthrough:"" help:"Instead of a file: an argv after --."`
+
+	GPU      string            `name:"gpu" help:"Kind of GPU (default h100): a name or a YAML file."`
+	World    int               `name:"world" aliases:"gpus" help:"Number of GPUs, where the script does not say."`
+	Set      map[string]string `help:"A variable that the script takes from its environment, NAME=VALUE."`
+	Model    string            `help:"Model of the catalogue, for dialects that take the architecture from a checkpoint or a recipe."`
+	Release  string            `name:"megatron-version" default:"main" help:"Megatron-Core release: 0.11 to main."`
+	TE       string            `name:"te-version" help:"Transformer Engine version, such as 2.9.0."`
+	Headroom *float64          `help:"GiB to keep free above the allocated peak (default: the platform's)."`
+	Reserve  float64           `name:"reserve-gib" help:"GiB that something else on the GPU takes."`
+	Output   string            `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+}
+
+// maxScript bounds what is read of a launch script.
+const maxScript = 1 << 20
+
+func (c *checkCmd) Run(ctx context.Context, s streams) error {
+	p, err := lookupPlatform(firstOf(c.GPU, defaultGPU))
+	if err != nil {
+		return err
+	}
+	release, err := megatron.ParseRelease(c.Release)
+	if err != nil {
+		return &coded{exitUsage, err}
+	}
+	read, command, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	out := report.Checked{Script: read, Command: command, Platform: p.ID}
+	argv, err := c.argv(command)
+	if err != nil {
+		return err
+	}
+	world := command.World.N
+	if c.World > 0 {
+		world, out.WorldGiven = c.World, true
+	}
+	if world < 1 {
+		return usage("%s does not say on how many GPUs it runs: give --world", firstOf(c.File, "the argv"))
+	}
+	out.World = world
+	launch := plan.Launch{Argv: argv, World: world, Env: command.Env, Platform: p, Release: release}
+	launch.Checks.TransformerEngine, launch.Checks.ComputeCapability = c.TE, p.SM.Int()/10
+	out.Judgement, err = plan.Judge(ctx, launch)
+	if err != nil {
+		return &coded{exitUsage, err}
+	}
+	if err := c.place(ctx, p, &out); err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		err = writeJSON(s.out, out.JSON())
+	} else {
+		report.Check(s.out, &out)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !out.Judgement.Violations.Legal():
+		return &coded{exitIllegal, errHandled}
+	case out.Fit != nil && out.Fit.Grade == plan.No:
+		return &coded{exitNoFit, errHandled}
+	}
+	return nil
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// read finds the launch in what was given.
+func (c *checkCmd) read(ctx context.Context) (*script.Script, *script.Command, error) {
+	var s *script.Script
+	var err error
+	switch {
+	case c.File == "" && len(c.Args) == 0:
+		return nil, nil, usage("no file and no argv: moeplan check run.sh, or moeplan check -- --num-layers 94 ...")
+	case strings.HasPrefix(c.File, "--") || c.File == "":
+		args := c.Args
+		if c.File != "" && c.File != "--" {
+			args = append([]string{c.File}, args...)
+		}
+		s, err = script.ReadArgs("argv", args)
+	case c.File == "-":
+		s, err = script.Read(ctx, "standard input", os.Stdin, script.Options{Set: c.Set, MaxBytes: maxScript})
+	default:
+		f, openErr := os.Open(c.File)
+		if openErr != nil {
+			return nil, nil, openErr
+		}
+		defer f.Close()
+		s, err = script.Read(ctx, c.File, f, script.Options{Set: c.Set, Sources: os.DirFS(filepath.Dir(c.File)), Args: c.Args, MaxBytes: maxScript})
+	}
+	if s == nil || s.Training() == nil {
+		if err == nil {
+			err = fmt.Errorf("no launch of a training program found in %s", firstOf(c.File, "the argv"))
+		}
+		return nil, nil, &coded{exitUsage, err}
+	}
+	return s, s.Training(), nil
+}
+
+// argv is the command in Megatron-LM's words, with the architecture of --model in front where one was given.
+func (c *checkCmd) argv(command *script.Command) ([]string, error) {
+	if command.Dialect == script.Unknown {
+		return nil, &coded{exitUsage, fmt.Errorf("%s is none of the programs whose arguments moeplan reads", command.Program)}
+	}
+	argv := command.Megatron
+	if c.Model == "" {
+		return argv, nil
+	}
+	m, err := arch.Lookup(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]string(nil), m.MegatronFlags...), argv...), nil
+}
+
+// place judges the fit, and where the layout would rank among ours.
+func (c *checkCmd) place(ctx context.Context, p *topology.Platform, out *report.Checked) error {
+	j := out.Judgement
+	if j.Layout == nil || j.Model == nil || len(j.Stages) == 0 {
+		return nil
+	}
+	l := j.Layout
+	r := plan.Request{Model: j.Model, Platform: p, GPUs: l.World, SeqLength: l.SeqLength, GlobalBatchSize: l.GlobalBatchSize,
+		Precision: l.Precision, Order: l.Order, HeadroomGiB: c.Headroom, ReserveGiB: c.Reserve}
+	fit, err := plan.Judged(r, j.Stages)
+	if err != nil {
+		out.NotPlaced = err.Error()
+		return nil
+	}
+	out.Fit = fit
+	if !j.Violations.Legal() || layout.Check(j.Model, l).Errors() != nil {
+		return nil
+	}
+	base, err := plan.CompareBase(ctx, r, *l)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		out.NotPlaced = err.Error()
+	}
+	out.Base = base
+	return nil
+}
