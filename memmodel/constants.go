@@ -32,22 +32,44 @@ const (
 	moeForwardHiddenTensors = 2
 )
 
-// Overheads outside and around the allocator (memory-model.md 7.2 and 7.4). They are ranges: the lower
-// figure is the least seen, the upper one the most that is common.
+// What the caching allocator reserves over what is allocated, as factors. Without expandable segments: 152 ranks on B200
+// (SimuMax docs/b200/b200_release_v1.2_summary.json), minimum 1.007, dense up to 1.065, MoE with padded experts up to
+// 1.075, long sequences with CP up to 1.093; dropless MoE, whose shapes change, is ASSUMED at 1.15 (memory-model.md 7.4
+// names 1.1 to 1.2). With them 1.01 to 1.02 (memory-model.md 7.4, not verified).
 const (
-	// reservedLow and reservedHigh multiply the allocated peak to give what the caching allocator holds.
-	// Measured on B200 without expandable segments: 152 ranks, minimum 1.007, 90th percentile 1.073
-	// (SimuMax docs/b200/b200_release_v1.2_summary.json).
-	reservedLow, reservedHigh = 1.007, 1.073
+	reservedLow           = 1.007
+	reservedDense         = 1.065
+	reservedPaddedExperts = 1.075
+	reservedLongContext   = 1.093
+	reservedDropless      = 1.15
+	expandableLow         = 1.0
+	expandableHigh        = 1.02
+)
 
-	// contextLow and contextHigh are the CUDA context and loaded modules (memory-model.md 7.2, assumed).
+// Outside the allocator.
+const (
+	// contextLow and contextHigh are the CUDA context and loaded modules (memory-model.md 7.2, ASSUMED; 0.52 GiB in
+	// mlc-ai/pith-train pull request 18).
 	contextLow, contextHigh = 400 * mib, 700 * mib
 
-	// ncclLow and ncclHigh are NCCL's buffers without an all-to-all (memory-model.md 10 item 6, assumed),
-	// allToAllHigh what a first all_to_all over 8 NVLink peers adds: 4.34 GB in all were reported
-	// (NVIDIA/nccl issue 1685), of which 1.06 GB existed before.
-	ncclLow, ncclHigh = 500 * mib, 1536 * mib
-	allToAllHigh      = 3 * gib
+	// A ring communicator's buffers: at least a few channels; 544 MB were seen for two ranks, 688 MB for more (NVIDIA/nccl
+	// issue 964, A100).
+	ringLow, ringHigh = 64 * mib, 656 * mib
+	// networkHigh is what the first communicator over several nodes costs in all: 1.6 GB (NVIDIA/nccl issue 864).
+	networkHigh = 1526 * mib
+	// peerHigh is what one more peer in the NVLink domain costs an all-to-all: 4.34 - 1.06 GB for seven (NVIDIA/nccl issue
+	// 1685); peerLow with p2p channels limited to two. remotePeerHigh is ASSUMED: two channels of 10 + 2 MiB.
+	peerLow, peerHigh, remotePeerHigh = 28 * mib, 446 * mib, 24 * mib
+
+	// defaultDomain is the NVLink domain of a run that does not say.
+	defaultDomain = 8
+
+	// DeepEP's buffers: 20 SMs by default make 10 channels (memory-model.md 7.2; deepseek-ai/DeepEP csrc/config.hpp).
+	deepEPChannels = 10
+	deepEPTokens   = 128 // of one RDMA channel
+
+	// graphIO is how many hidden-size tensors a captured layer's static input and output take for each micro-batch slot.
+	graphIO = 2
 )
 
 // teWorkspace is TE's cuBLAS workspace: 4 MiB before Hopper, 32 MiB since (memory-findings.md C1).

@@ -210,8 +210,8 @@ func (e *Estimator) stage(s *shape, c *class, p *partElements, acts *activations
 		}
 	}
 	out.ImbalanceSlope = s.imbalanceSlope(c)
-	out.Host = HostBytes{Activations: f.at.host, Optimizer: st.host}
-	out.Device = s.device(c, out.PeakAllocated)
+	out.Host = s.hostBytes(&f)
+	out.Device = s.device(c, &f)
 	return out
 }
 

@@ -63,3 +63,11 @@ type HostBytes struct {
 
 // Total is what the rank pins.
 func (h HostBytes) Total() int64 { return h.Activations + h.Optimizer }
+
+// hostBytes: every offloaded tensor crosses twice a step; of optimizer state the gradients go out in fp32 and the
+// parameters come back, in bf16 (memory-model.md 2.5).
+func (s *shape) hostBytes(f *figures) HostBytes {
+	h := HostBytes{Activations: f.at.host, Optimizer: f.state.host}
+	h.TrafficPerStep = 2*f.at.moved*int64(s.l.NumMicrobatches()) + f.state.host/hostBytesPerElement*(4+s.w)
+	return h
+}

@@ -82,6 +82,7 @@ type peak struct {
 	transient   int64
 	moment      *moment
 	host        int64 // offloaded tensors of every micro-batch in flight, at most
+	moved       int64 // offloaded tensors of one micro-batch in all chunks
 }
 
 func (p *peak) raise(activations, transient int64, at *moment) {
@@ -110,8 +111,10 @@ type chunkBytes struct {
 // running layer needs beside them, at whichever layer that is largest.
 func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []moment, chunks *[maxChunks]chunkBytes) peak {
 	var resident int64 // offloaded tensors that are on the GPU all the same
+	var p peak
 	for v := range c.chunks {
 		s.chunk(&chunks[v], &c.chunks[v], a)
+		p.moved += chunks[v].offloaded
 		for i := range c.chunks[v].tails {
 			resident = max(resident, offloadResidentGroups*a.offloaded(c.chunks[v].tails[i].kind))
 		}
@@ -122,7 +125,6 @@ func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []mome
 	}
 	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered
 	merged := s.overlapExtra(c, a)
-	var p peak
 	for i := range steps {
 		at := &steps[i]
 		live, host := resident, int64(0)

@@ -28,7 +28,15 @@ func (r *Record) generation() int {
 
 // Predict prices a record's run: its command line under the hardware and software that the record names.
 func (r *Record) Predict() (Prediction, error) {
-	settings, err := megatron.Parse(r.Argv, megatron.Main)
+	argv, adjust := r.Argv, (func(*memmodel.Run))(nil)
+	if p, ok := figures[r.ID]; ok {
+		var err error
+		if argv, err = p.argv(); err != nil {
+			return Prediction{}, fmt.Errorf("%s: %w", r.ID, err)
+		}
+		adjust = p.adjust
+	}
+	settings, err := megatron.Parse(argv, megatron.Main)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("%s: %w", r.ID, err)
 	}
@@ -39,6 +47,9 @@ func (r *Record) Predict() (Prediction, error) {
 	setup, err := launch.Read(resolved, r.hardware())
 	if err != nil {
 		return Prediction{}, fmt.Errorf("%s: %w", r.ID, err)
+	}
+	if adjust != nil {
+		adjust(&setup.Run)
 	}
 	if !r.maximum() { // the last rank is the last of its data parallel group
 		setup.Run.OptimizerRank = setup.Layout.DP() * setup.Layout.CP

@@ -93,6 +93,9 @@ func (r *Record) Use() (Use, string) {
 
 // publishedUse is that of a figure without a command line.
 func (r *Record) publishedUse() (Use, string) {
+	if _, ok := figures[r.ID]; ok {
+		return Conditional, "a published figure without a command line: the recipe's flags are assumed"
+	}
 	switch m := &r.Measured; {
 	case m.OtherName != "":
 		return Unusable, "a difference or an estimate, not a measured total"
