@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,20 +10,25 @@ import (
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/memmodel/calibrate"
 )
 
 type validateCmd struct {
+	Record  string `placeholder:"ID" help:"Show one record of measured memory."`
 	Ranking bool   `help:"Replay the published layouts: legal, fits, place and time against our best."`
-	Worst   int    `default:"20" help:"How many of the rows furthest behind to list."`
+	Worst   int    `default:"20" help:"How many of the rows furthest off to list."`
 	Output  string `short:"o" enum:"table,json,markdown" default:"table" help:"Format: table, json or markdown."`
 }
 
 func (c *validateCmd) Run(ctx context.Context, s streams) error {
-	if !c.Ranking {
-		return errors.New("validate: the comparison with measured memory is not built in yet; --ranking replays the published layouts")
-	}
 	if c.Worst < 0 || c.Worst > 1000 {
 		return usage("--worst %d is not between 0 and 1000", c.Worst)
+	}
+	if !c.Ranking {
+		return c.memory(s.out)
+	}
+	if c.Record != "" {
+		return usage("--record shows measured memory, --ranking replays published layouts: one of the two")
 	}
 	replayed, err := plan.Replay(ctx, 0)
 	if err != nil {
@@ -34,6 +38,27 @@ func (c *validateCmd) Run(ctx context.Context, s streams) error {
 		return writeJSON(s.out, replayed)
 	}
 	return writeRanking(s.out, replayed, c.Worst, report.Format(c.Output))
+}
+
+// memory compares with what was measured.
+func (c *validateCmd) memory(w io.Writer) error {
+	compared := calibrate.Validate()
+	if c.Record == "" {
+		if c.Output == "json" {
+			return writeJSON(w, memoryAsJSON(compared))
+		}
+		return writeMemory(w, compared, c.Worst, report.Format(c.Output))
+	}
+	row, err := recordNamed(compared, c.Record)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		one := &calibrate.Report{Rows: []calibrate.Row{*row}}
+		return writeJSON(w, memoryAsJSON(one).Records[0])
+	}
+	writeRecord(w, row)
+	return nil
 }
 
 // writeRanking prints the replay: legality, pairs, groups, the worst rows, and what was left out.

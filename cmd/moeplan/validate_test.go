@@ -18,7 +18,8 @@ func TestValidateUsage(t *testing.T) {
 		exit int
 		want string
 	}{
-		{"validate", 1, "measured memory is not built in yet"},
+		{"validate --record m9999", 80, "m9999"},
+		{"validate --ranking --record m0001", 80, "one of the two"},
 		{"validate --ranking --worst -1", 80, "--worst -1"},
 		{"validate --ranking -o xml", 80, "xml"},
 	} {
@@ -55,5 +56,29 @@ func TestWriteRanking(t *testing.T) {
 	}
 	if share(1, 0) != "-" || shares([3]float64{math.NaN()}) != "-" || behind(math.NaN()) != "-" {
 		t.Error("nothing is not shown as -")
+	}
+}
+
+// TestValidateMemory holds the table of measured memory against the aims that memmodel/calibrate tests; here what is printed.
+func TestValidateMemory(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"validate", []string{"589 records", "SimuMax B200", "Aims:", "m0728", "cuBLAS workspace of 8 MiB", "the number of GPUs is unknown"}},
+		{"validate -o json", []string{`"median_size"`, `"id": "m0000"`, `"use": "unusable"`, `"outside": [`}},
+		{"validate --record m0100", []string{"tensor-model-parallel-size 1", "layout: tp1 cp1 pp4", "predicted", "measured"}},
+		{"validate --record m0728 -o json", []string{`"measured_peak_bytes"`}},
+		{"validate --record m0554", []string{"unusable", "another test"}},
+	} {
+		var out, problems bytes.Buffer
+		if code := run(context.Background(), strings.Fields(c.args), &out, &problems); code != 0 {
+			t.Fatalf("%s: exit %d: %s", c.args, code, &problems)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", c.args, want, &out)
+			}
+		}
 	}
 }
