@@ -43,14 +43,14 @@ var buildRules = []rule{
 	layerRule(rule{
 		Rule: head("block-pp", "44", inBlock, 157, "PP divides the layers that a block builds",
 			"A number of virtual stages keeps argument check and config from looking, so the build is the first to notice."),
-		broken: func(c *launch) bool { return !c.placedByHand() && c.counted()%c.Degrees.PP != 0 },
+		broken: func(c *launch) bool { return c.evenChunks() && c.counted()%c.Degrees.PP != 0 },
 		say:    sayCounted,
-		turn:   []string{"--pipeline-model-parallel-size", virtualStagesFlag, perStageFlag},
+		turn:   []string{"--pipeline-model-parallel-size", virtualStagesFlag, "BALANCED"},
 	}),
 	layerRule(widened("vpp-divides-layers",
 		func(c *launch) bool {
 			vpp, set := c.vpp()
-			return !c.placedByHand() && set && c.Degrees.PP > 1 && c.counted()%c.Degrees.PP == 0 && c.counted()/c.Degrees.PP%vpp != 0
+			return c.evenChunks() && set && c.Degrees.PP > 1 && c.counted()%c.Degrees.PP == 0 && c.counted()/c.Degrees.PP%vpp != 0
 		},
 		func(c *launch) string {
 			return fmt.Sprintf("%d layers / PP %d = %d layers a rank are not divisible by VPP %d", c.counted(), c.Degrees.PP, c.counted()/c.Degrees.PP, c.Pipeline.VPP)
@@ -269,8 +269,10 @@ func (c *launch) look(layer arch.Layer) {
 // lookAtAll undoes look.
 func (c *launch) lookAtAll() { c.judge = layout.NewJudge(c.model, &c.l) }
 
-// placedByHand: something else than even division places the layers.
-func (c *launch) placedByHand() bool { return c.layoutGiven() || c.uneven() || c.hybrid() }
+// evenChunks: a number of virtual stages alone cuts the layers, which neither arguments nor config check.
+func (c *launch) evenChunks() bool {
+	return !c.none("num_virtual_stages_per_pipeline_rank") && !c.layoutGiven() && !c.uneven() && !c.hybrid() && !c.accounted()
+}
 
 // mambaRows is the width of a Mamba layer's input projection.
 func (c *launch) mambaRows() int {

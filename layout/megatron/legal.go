@@ -16,10 +16,11 @@ func Check(r *Resolved, o CheckSettings) layout.Violations {
 		return nil
 	}
 	vs := make(layout.Violations, 0, len(found))
+	repairs := newRepairer(c, found)
 	for _, f := range found {
 		v := c.violation(f)
 		if !o.NoRepairs {
-			v.Repairs = c.repairs(f, found)
+			v.Repairs = repairs.of(f)
 		}
 		vs = append(vs, v)
 	}

@@ -25,7 +25,7 @@ var attentionRules = []rule{
 		func(c *launch) string {
 			return fmt.Sprintf("%d KV groups and TP %d: neither divides the other", c.Shape.QueryGroups, c.Degrees.TP)
 		},
-		"--tensor-model-parallel-size", "--num-query-groups")),
+		"--tensor-model-parallel-size", "--num-query-groups", "--num-attention-heads")),
 	{
 		Rule: headAt("tp-divides-kv-groups", "14", layout.Error, layout.AtConfig, "megatron/core/transformer/transformer_config.py:759 (core_v0.15.3)", "up to 0.15 TP divides the KV groups",
 			"Ranks could not share a KV head yet."),

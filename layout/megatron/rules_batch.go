@@ -38,8 +38,11 @@ var batchRules = []rule{
 	{
 		Rule: head("eval-batch-divides", "80", inArguments, 715, "evaluation MBS * DP divides the evaluation batch",
 			"Both follow the training sizes where they are not given, so a training batch that does not divide shows here first (79)."),
-		since:  "0.18.2",
-		broken: func(c *launch) bool { n := c.evalStep(); return n == 0 || c.Batch.EvalGlobalBatchSize%n != 0 },
+		since: "0.18.2",
+		broken: func(c *launch) bool {
+			n := c.evalStep()
+			return c.wholeDP() && (n == 0 || c.Batch.EvalGlobalBatchSize%n != 0)
+		},
 		say: func(c *launch) string {
 			b := &c.Batch
 			text := fmt.Sprintf("evaluation batch %d is not divisible by MBS %d * DP %d", b.EvalGlobalBatchSize, b.EvalMicroBatchSize, c.DP)
@@ -60,7 +63,10 @@ var batchRules = []rule{
 		say:    func(c *launch) string { return c.missing() + " is not given" },
 	},
 	widened("batch-divides",
-		func(c *launch) bool { return !c.Batch.Whole && !c.on("decrease_batch_size_if_needed") },
+		func(c *launch) bool {
+			sameAsEval := c.from("0.18.2") && c.none("eval_global_batch_size") && c.none("eval_micro_batch_size") // said there already
+			return c.wholeDP() && !c.Batch.Whole && !c.on("decrease_batch_size_if_needed") && !sameAsEval
+		},
 		func(c *launch) string {
 			b := &c.Batch
 			each := product(b.MicroBatchSize, c.DP, max(1, c.WeightRemat))
@@ -118,6 +124,13 @@ var batchRules = []rule{
 		say:    func(c *launch) string { return "--use-legacy-models with --ckpt-format " + c.str("ckpt_format") },
 		turn:   []string{"--use-legacy-models", "--ckpt-format torch"},
 	},
+}
+
+// wholeDP reports whether there is a DP; rules that count with it are silent where the world does not divide.
+func (c *launch) wholeDP() bool {
+	d := &c.Degrees
+	p := product(d.TP, d.CP, d.PP, max(1, c.WeightRemat))
+	return p > 0 && d.World%p == 0 && c.WeightRemat > 0
 }
 
 // evalStep is what the evaluation batch has to be a multiple of; 0 where it is not defined.

@@ -159,7 +159,7 @@ var meshRules = []rule{
 			"Each instance shards the dense optimizer state over an equal part of the data and context parallel ranks."),
 		broken: func(c *launch) bool {
 			n := c.OptimizerInstances
-			return n < 1 || c.DP*c.Degrees.CP%n != 0
+			return c.wholeDP() && (n < 1 || c.DP*c.Degrees.CP%n != 0)
 		},
 		say: func(c *launch) string {
 			return fmt.Sprintf("%d distributed optimizer instances do not divide DP %d * CP %d = %d", c.OptimizerInstances, c.DP, c.Degrees.CP, c.DP*c.Degrees.CP)
@@ -169,7 +169,9 @@ var meshRules = []rule{
 	{
 		Rule: head("hybrid-cp-even", "12", inGroups, 1044, "hybrid context parallelism needs an even DP * CP",
 			"It halves the group again and again."),
-		broken: func(c *launch) bool { return c.on("hybrid_context_parallel") && c.DP*c.Degrees.CP%2 != 0 },
+		broken: func(c *launch) bool {
+			return c.wholeDP() && c.on("hybrid_context_parallel") && c.DP*c.Degrees.CP%2 != 0
+		},
 		say: func(c *launch) string {
 			return fmt.Sprintf("--hybrid-context-parallel with DP %d * CP %d = %d", c.DP, c.Degrees.CP, c.DP*c.Degrees.CP)
 		},
@@ -190,7 +192,7 @@ var meshRules = []rule{
 		since: "0.13.1",
 		broken: func(c *launch) bool {
 			n := c.OptimizerInstances
-			return n < 1 || c.EDP%n != 0
+			return c.EDP > 0 && (n < 1 || c.EDP%n != 0)
 		},
 		say: func(c *launch) string {
 			return fmt.Sprintf("%d distributed optimizer instances do not divide EDP %d", c.OptimizerInstances, c.EDP)

@@ -33,7 +33,7 @@ var pipelineRules = []rule{
 			"Every rank gets the same number. Embedding and loss count where --account-for-* says so."),
 		broken: func(c *launch) bool { return c.perStageDecides() && c.counted()%c.Degrees.PP != 0 },
 		say:    sayCounted,
-		turn:   []string{"--pipeline-model-parallel-size", perStageFlag},
+		turn:   []string{"--pipeline-model-parallel-size", perStageFlag, "BALANCED"},
 	},
 	{
 		Rule: head("virtual-stage-divides", "45", inArguments, 972, "the layers per virtual stage divide the layers of a rank",
@@ -114,7 +114,7 @@ var pipelineRules = []rule{
 		func(c *launch) bool {
 			_, set := c.vpp()
 			m, g := c.microbatches(), c.Pipeline.GroupSize
-			return set && (g > m || g < c.Degrees.PP)
+			return set && c.wholeDP() && (g > m || g < c.Degrees.PP)
 		},
 		func(c *launch) string {
 			b := &c.Batch
@@ -128,7 +128,7 @@ var pipelineRules = []rule{
 		broken: func(c *launch) bool {
 			_, set := c.vpp()
 			m, g := c.microbatches(), c.Pipeline.GroupSize
-			return set && g >= 1 && g <= m && g >= c.Degrees.PP && m%g != 0 && m%g < c.Degrees.PP
+			return set && c.wholeDP() && g >= 1 && g <= m && g >= c.Degrees.PP && m%g != 0 && m%g < c.Degrees.PP
 		},
 		say: func(c *launch) string {
 			m, g := c.microbatches(), c.Pipeline.GroupSize

@@ -126,7 +126,7 @@ var unevenRules = []rule{
 			"A number of virtual stages keeps the argument check from looking, so the config does."),
 		broken: func(c *launch) bool { return c.accountingDecides() && c.counted()%c.Degrees.PP != 0 },
 		say:    sayCounted,
-		turn:   []string{"--pipeline-model-parallel-size", "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"},
+		turn:   []string{"--pipeline-model-parallel-size", "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split", "BALANCED"},
 		line: func(c *launch) string {
 			if _, set := c.vpp(); !set {
 				return inConfig + "2383"
