@@ -147,7 +147,8 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		TunedTimeMS: ms(tuned.Step), TunedSoftware: softwareName(tunedSide),
 		TFLOPSPerGPU: now.TFLOPS, TokensPerGPU: now.Tokens, Wall: now.Wall().String(),
 		ExposedMS: ms(now.Exposed), Communication: p.traffic(l, &now),
-		Notes: now.Notes.Texts(),
+		TimeParts: timeParts(&now, &tuned),
+		Notes:     now.Notes.Texts(),
 	}
 	if hotBytes(&now) > 0 {
 		hot := now.HotInNVLink()

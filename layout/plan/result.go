@@ -89,8 +89,10 @@ type Plan struct {
 	TokensPerGPU   float64    `json:"tokens_per_second_per_gpu"`
 	NVLinkFraction *float64   `json:"nvlink_fraction"` // share of TP, CP and EP bytes inside the domain; null when there are none
 	ExposedMS      float64    `json:"exposed_communication_ms"`
-	Communication  []Traffic  `json:"communication"`
-	Wall           string     `json:"wall"`
+	// TimeParts add up to StepTimeMS and TunedTimeMS.
+	TimeParts     []TimePart `json:"step_time_parts"`
+	Communication []Traffic  `json:"communication"`
+	Wall          string     `json:"wall"`
 	// PublishedTwin is the nearest published layout; null where the model was not published on that GPU kind.
 	PublishedTwin *Twin    `json:"published_twin"`
 	WorstStage    int      `json:"worst_pipeline_rank"`  // whose peak is largest
@@ -98,6 +100,16 @@ type Plan struct {
 	CheckStage    int      `json:"check_pipeline_rank"`  // likewise, of those that a fake process group can impersonate
 	Notes         []string `json:"notes"`
 	Why           []string `json:"why"`
+}
+
+// TimePart is one part of the step: compute, host (launches and syncs), the exposed communication of one axis, bubble
+// (pipeline fill and drain), or optimizer.
+type TimePart struct {
+	Part string `json:"part"`
+	// Axis is that of exposed communication, "" for the other parts.
+	Axis    string  `json:"axis"`
+	MS      float64 `json:"ms"`
+	TunedMS float64 `json:"tuned_ms"`
 }
 
 // Sizes are a plan's degrees and batch under Megatron's names.
