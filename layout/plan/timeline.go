@@ -1,0 +1,35 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/timeline"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// Timeline lays one step of a layout out in time, at bring-up or, if tuned, with the usual switches. Of more than
+// microbatches of them only so many are run (0: all), which is what a picture needs.
+func Timeline(ctx context.Context, r Request, l layout.Layout, tuned bool, microbatches int) (*timeline.Timeline, error) {
+	r, _ = r.filled()
+	p, err := newPricer(&r)
+	if err != nil {
+		return nil, err
+	}
+	sw := steptime.BringUp()
+	if now := p.time.Price(&l, sw); tuned && now.Known {
+		_, sw = p.tunedPrice(&l, &now)
+	}
+	if microbatches > 0 {
+		l = timeline.Shorter(&l, microbatches)
+	}
+	if l.VPP > 1 && l.NumMicrobatches()%l.PP != 0 {
+		return nil, fmt.Errorf("%d micro-batches: an interleaved pipeline takes a multiple of PP %d", l.NumMicrobatches(), l.PP)
+	}
+	out, err := timeline.Of(p.memory, p.time, &l, sw)
+	if err != nil {
+		return nil, err
+	}
+	return out, ctx.Err()
+}
