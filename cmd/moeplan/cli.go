@@ -21,6 +21,7 @@ type grammar struct {
 	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
+	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
 	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`

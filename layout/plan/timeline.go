@@ -24,8 +24,9 @@ func Timeline(ctx context.Context, r Request, l layout.Layout, tuned bool, micro
 	if microbatches > 0 {
 		l = timeline.Shorter(&l, microbatches)
 	}
-	if l.VPP > 1 && l.NumMicrobatches()%l.PP != 0 {
-		return nil, fmt.Errorf("%d micro-batches: an interleaved pipeline takes a multiple of PP %d", l.NumMicrobatches(), l.PP)
+	if m := l.NumMicrobatches(); l.VPP > 1 && m%l.PP != 0 {
+		near := layout.NearestMultiples(l.PP, m)
+		return nil, fmt.Errorf("%d micro-batches: an interleaved pipeline takes a multiple of PP %d: try %d or %d", m, l.PP, near[0], near[len(near)-1])
 	}
 	out, err := timeline.Of(p.memory, p.time, &l, sw)
 	if err != nil {
