@@ -61,6 +61,9 @@ type Stage struct {
 	// StepCopies are the part of Optimizer that the optimizer's step leaves until the next zero_grad: it is in
 	// AllocatedAfterStep, but not there while a pass runs.
 	StepCopies int64
+	// StepTemporary is what the step needs beside AllocatedAfterStep; their sum is the peak where that is larger than
+	// any moment of the passes.
+	StepTemporary int64
 	// Device is what the card sees.
 	Device Device
 	// Host is what the rank keeps in host memory; zero without offload.
@@ -120,7 +123,7 @@ func (e *Estimator) Static(l *layout.Layout) int64 {
 	for i := range split.classes {
 		c := &split.classes[i]
 		_, st := s.rankState(c, &p)
-		worst = max(worst, st.weights+st.gradients+st.optimizer+s.workspace(c))
+		worst = max(worst, st.weights+st.gradients+st.optimizer+st.persistent+s.workspace(c))
 	}
 	return worst
 }
@@ -153,12 +156,9 @@ func (s *shape) rankState(c *class, p *partElements) (held, state) {
 	h := s.holdings(c, p)
 	st := s.stateOf(&h)
 	if s.run.Optimizer == Muon && s.run.FSDP == NoFSDP {
-		dense, expert := s.muonState(c)
-		st.optimizer = dense + expert
-		st.expert = s.w*h.expert + int64(s.run.GradientBytes)*h.expert + expert
-		st.dense = st.weights + st.gradients + st.optimizer - st.expert
+		s.dealMatrices(c, &h, &st)
 	}
-	st.gathered = s.gatheredWeights(c, p)
+	st.gathered, st.persistent = s.gatheredWeights(c, p)
 	return h, st
 }
 
@@ -174,7 +174,7 @@ type figures struct {
 func (e *Estimator) figuresOf(s *shape, c *class, p *partElements, acts *activations) figures {
 	var f figures
 	f.held, f.state = s.rankState(c, p)
-	f.workspace, f.residual = s.workspace(c), s.residualTensors(c)
+	f.workspace, f.residual = s.workspace(c)+f.state.persistent, s.residualTensors(c)
 	f.at = s.stagePeak(c, acts, f.state.gathered, e.scheduleOf(s.l, c.rank), &e.chunks)
 	return f
 }
@@ -188,7 +188,7 @@ func (f *figures) afterStep() int64 { return f.static() + f.residual }
 
 // peak is the larger of the worst moment of the passes and of what is there after the optimizer's step.
 func (f *figures) peak() int64 {
-	return max(f.afterStep(), f.static()-f.state.stepCopies+f.at.activations+f.at.transient)
+	return max(f.afterStep()+f.state.stepTemporary, f.static()-f.state.stepCopies+f.at.activations+f.at.transient)
 }
 
 func (e *Estimator) stage(s *shape, c *class, p *partElements, acts *activations) Stage {
@@ -198,7 +198,7 @@ func (e *Estimator) stage(s *shape, c *class, p *partElements, acts *activations
 		PipelineRank: c.rank,
 		Parameters:   f.held.e,
 		Weights:      st.weights, Gradients: st.gradients, Optimizer: st.optimizer,
-		DenseState: st.dense, ExpertState: st.expert, StepCopies: st.stepCopies,
+		DenseState: st.dense, ExpertState: st.expert, StepCopies: st.stepCopies, StepTemporary: st.stepTemporary,
 		Workspace:   f.workspace,
 		Activations: f.at.activations, Transient: f.at.transient,
 		AllocatedAfterStep: f.afterStep(), PeakAllocated: f.peak(),

@@ -30,10 +30,10 @@ func (s *shape) fsdpState(h *held, gradient, perElement int64) state {
 const fsdpUnits = 2
 
 // gatheredWeights are the unsharded weights beside the shards: the parts that belong to no unit (embedding, output layer,
-// final norm) and two units.
-func (s *shape) gatheredWeights(c *class, p *partElements) int64 {
+// final norm) and two units. With double buffers the units' weights and gradients stay allocated.
+func (s *shape) gatheredWeights(c *class, p *partElements) (gathered, persistent int64) {
 	if s.run.FSDP != ShardAll {
-		return 0
+		return 0, 0
 	}
 	var unit, all, units int64
 	for v := range c.chunks {
@@ -46,5 +46,9 @@ func (s *shape) gatheredWeights(c *class, p *partElements) int64 {
 			units += int64(k.count[kind]) * p.kinds[kind].Total()
 		}
 	}
-	return s.w * (all - units + fsdpUnits*unit)
+	gathered = s.w * (all - units)
+	if s.run.DoubleBuffer {
+		return gathered, fsdpUnits * unit * (s.w + s.gradientBytes())
+	}
+	return gathered + s.w*fsdpUnits*unit, 0
 }

@@ -10,23 +10,41 @@ import (
 const (
 	muonMatrixBytes = 8
 	muonOtherBytes  = 12
+	// muonTemporaries is how many copies of the largest matrix an orthogonalization works with (memory-model.md 2.5, not
+	// verified).
+	muonTemporaries = 3
 )
+
+// dealMatrices puts a Muon optimizer's state in the place of Adam's.
+func (s *shape) dealMatrices(c *class, h *held, st *state) {
+	dense, expert, largest := s.muonState(c)
+	st.optimizer = dense + expert
+	st.expert = (s.w+s.gradientBytes())*h.expert + expert
+	st.dense = st.weights + st.gradients + st.optimizer - st.expert
+	st.stepCopies, st.host = 0, 0
+	st.stepTemporary = muonTemporaries * s.w * largest
+}
 
 // muonState replaces the optimizer's bytes of a rank under a layer-wise Muon optimizer. Whole matrices are dealt to the
 // data parallel ranks, so ranks differ; the fullest counts (memory-findings.md C13).
 //
 // Without its parameter layout every parameter is dealt, by size, there and back over the ranks; with it embeddings and
 // norms go through a distributed optimizer and matrices are packed to about equal shares.
-func (s *shape) muonState(c *class) (dense, expert int64) {
+func (s *shape) muonState(c *class) (dense, expert, largest int64) {
 	var list []Parameter
 	for v := range c.chunks {
 		list = append(list, s.parameterList(&c.chunks[v], c.tiedHead)...)
+	}
+	for _, p := range list {
+		if p.Matrix {
+			largest = max(largest, p.Elements)
+		}
 	}
 	denseRanks, expertRanks := max(1, s.l.DP()*s.l.CP), max(1, s.l.EDP())
 	if !s.run.LayerWise {
 		denseRanks, expertRanks = 1, 1
 	}
-	return s.muonSet(list, false, denseRanks), s.muonSet(list, true, expertRanks)
+	return s.muonSet(list, false, denseRanks), s.muonSet(list, true, expertRanks), largest
 }
 
 func (s *shape) muonSet(list []Parameter, expert bool, ranks int) int64 {

@@ -28,17 +28,17 @@ func (s *shape) staleTensors(c *class, backward bool) int64 {
 		}
 		return one
 	case s.l.VPP > 1 && !s.run.NoP2POverlap && !s.run.WarmupFlushOverlap:
-		return 3 * one
+		return 3 * c.copies * one
 	case backward:
-		return one
+		return c.copies * one
 	}
-	return 2 * one
+	return 2 * c.copies * one
 }
 
 // residualTensors stay allocated between steps: for each chunk that receives an input, its input tensor and the
 // gradient (memory-findings.md C2; chunks beyond the first on the first stage by the same code, not measured).
 func (s *shape) residualTensors(c *class) int64 {
-	chunks := int64(s.l.VPP)
+	chunks := int64(s.l.VPP) - 1 + c.copies
 	if c.rank == 0 {
 		chunks--
 	}

@@ -67,6 +67,8 @@ func newShape(m *arch.Model, run *Run, kinds *modelKinds, l *layout.Layout) shap
 		s.rows = s.sent * s.etp
 		s.peakRows = int64(float64(s.sent)*run.Imbalance) * s.etp
 		s.capacity(moe)
+		s.rows += s.alignedRows()
+		s.peakRows += s.alignedRows()
 	}
 	switch l.Recompute.Granularity {
 	case layout.Selective:
@@ -92,6 +94,18 @@ func (s *shape) capacity(moe *arch.MoE) {
 		s.peakRows = min(s.peakRows, limit)
 		s.rows = min(s.rows, limit)
 	}
+}
+
+// alignedRows is what rounding each local expert's rows up to its kernel's unit adds on average: half of 16 in FP8, of 32
+// with microscaling formats (memory-model.md 3.6).
+func (s *shape) alignedRows() int64 {
+	switch s.l.Precision {
+	case layout.FP8Tensorwise, layout.FP8Blockwise:
+		return 8 * s.local
+	case layout.MXFP8, layout.NVFP4:
+		return 16 * s.local
+	}
+	return 0
 }
 
 // shards is the ranks that share optimizer state: the data parallel group, or a part of it with several optimizer

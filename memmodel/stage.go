@@ -85,12 +85,6 @@ type peak struct {
 	moved       int64 // offloaded tensors of one micro-batch in all chunks
 }
 
-func (p *peak) raise(activations, transient int64, at *moment) {
-	if activations+transient > p.activations+p.transient {
-		p.activations, p.transient, p.moment = activations, transient, at
-	}
-}
-
 // extreme is the worst point of a pass through a chunk: how much of what the chunk saves is not there yet or not any
 // more, and what the running layer needs beside the rest.
 type extreme struct{ missing, transient int64 }
@@ -115,40 +109,73 @@ func (s *shape) stagePeak(c *class, a *activations, gathered int64, steps []mome
 	for v := range c.chunks {
 		s.chunk(&chunks[v], &c.chunks[v], a)
 		p.moved += chunks[v].offloaded
+		if p.moved == 0 {
+			continue
+		}
 		for i := range c.chunks[v].tails {
 			resident = max(resident, offloadResidentGroups*a.offloaded(c.chunks[v].tails[i].kind))
 		}
 	}
-	head := headBytes{}
-	if c.loss {
-		head = s.head(int64(s.m.MTPNumLayers))
-	}
-	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered
-	merged := s.overlapExtra(c, a)
+	s.besides(c, a, gathered, chunks)
+	best, at := int64(-1), -1
 	for i := range steps {
-		at := &steps[i]
-		live, host := resident, int64(0)
-		for v, n := range at.live {
+		m := &steps[i]
+		live := int64(0)
+		for v, n := range m.live {
 			live += int64(n) * chunks[v].saved
-			host += int64(n) * chunks[v].offloaded
 		}
-		p.host = max(p.host, host)
-		b := &chunks[at.chunk]
-		beside := s.staleTensors(c, at.backward) + always
-		e := &b.forward
-		if at.backward {
-			e = &b.backward
+		e := &chunks[m.chunk].forward
+		if m.backward {
+			e = &chunks[m.chunk].backward
 		}
-		p.raise(live-e.missing, beside+merged+e.transient, at)
-		if c.chunks[at.chunk].loss {
-			of := head.forward
-			if at.backward {
-				of = head.backward
-			}
-			p.raise(live+head.saved, beside+of-head.saved, at)
+		if total := live - e.missing + e.transient; total > best {
+			best, at = total, i
 		}
+	}
+	if at < 0 {
+		return p
+	}
+	p.moment = &steps[at]
+	e := &chunks[p.moment.chunk].forward
+	if p.moment.backward {
+		e = &chunks[p.moment.chunk].backward
+	}
+	p.transient = e.transient
+	p.activations = resident + best - e.transient
+	if p.moved > 0 {
+		p.host = mostOffloaded(steps, chunks)
 	}
 	return p
+}
+
+// besides adds to the worst points of each chunk's passes what lives beside its layers: the batch, what the schedule still
+// holds, gathered weights, and the loss of a chunk that has it.
+func (s *shape) besides(c *class, a *activations, gathered int64, chunks *[maxChunks]chunkBytes) {
+	always := s.batchInputs(c) + s.deferredEmbedding(c) + gathered
+	merged := s.overlapExtra(c, a)
+	forward, backward := always+s.staleTensors(c, false), always+s.staleTensors(c, true)
+	for v := range c.chunks {
+		b := &chunks[v]
+		b.forward.transient += forward + merged
+		b.backward.transient += backward + merged
+		if c.chunks[v].loss {
+			head := s.head(int64(s.m.MTPNumLayers))
+			b.forward.raise(-head.saved, forward+head.forward-head.saved)
+			b.backward.raise(-head.saved, backward+head.backward-head.saved)
+		}
+	}
+}
+
+// mostOffloaded is the largest number of bytes that wait on the host.
+func mostOffloaded(steps []moment, chunks *[maxChunks]chunkBytes) (most int64) {
+	for i := range steps {
+		var host int64
+		for v, n := range steps[i].live {
+			host += int64(n) * chunks[v].offloaded
+		}
+		most = max(most, host)
+	}
+	return most
 }
 
 // chunk fills in what one micro-batch of a chunk keeps in flight, the head aside (a head's forward and backward follow

@@ -9,6 +9,10 @@ type state struct {
 	// stepCopies of optimizer are what the step leaves until the next zero_grad: the forward and backward passes do
 	// not see them.
 	stepCopies int64
+	// stepTemporary is what the step needs beside everything that stays: moments expanded to fp32, Muon's iterations.
+	stepTemporary int64
+	// persistent are unsharded buffers that stay (Megatron-FSDP's double buffers).
+	persistent int64
 	// gathered are unsharded weights that a running layer needs beside what is held (Megatron-FSDP).
 	gathered int64
 	// host is optimizer state moved to the host.
@@ -57,23 +61,30 @@ func (s *shape) unquantized(k *chunk, p *partElements) (n int64) {
 	return n
 }
 
+// gradientBytes is the size of a main gradient element: fp16 runs keep them in fp16.
+func (s *shape) gradientBytes() int64 {
+	switch {
+	case s.run.FP32:
+		return 4
+	case s.l.Precision == layout.FP16:
+		return 2
+	}
+	return int64(s.run.GradientBytes)
+}
+
 // stateOf prices what a rank holds by memory-model.md 2.2 to 2.5. The distributed optimizer shards master weights and
 // moments over DP*CP ranks for dense parameters and EDP ranks for experts.
 func (s *shape) stateOf(h *held) state {
 	r := s.run
-	weight, gradient := s.w, int64(r.GradientBytes)
+	weight, gradient := s.w, s.gradientBytes()
 	master := int64(r.MasterBytes)
-	switch {
-	case r.FP32:
-		gradient, master = 4, 0
-	case s.l.Precision == layout.FP16:
-		gradient = 2
+	if r.FP32 {
+		master = 0
 	}
 	moments := r.adamBytes()
 	if r.FSDP != NoFSDP {
 		return s.fsdpState(h, gradient, master+moments)
 	}
-	gradientsOf := func(n int64) int64 { return gradient * n }
 
 	perShard := master + moments
 	// Where main gradients are not fp32, the fp32 copy that the step makes stays until the next zero_grad
@@ -84,22 +95,45 @@ func (s *shape) stateOf(h *held) state {
 	}
 	denseOptimizer := (perShard + copies) * h.denseShare
 	expertOptimizer := (perShard + copies) * h.expertShare
-	denseOptimizer -= master * ceilDiv(h.e.single, s.denseShards) // fp32 parameters are their own master
+	own := master * ceilDiv(h.e.single, s.denseShards) // fp32 parameters are their own master
+	denseOptimizer -= own
 
 	var st state
 	st.stepCopies = copies * (h.denseShare + h.expertShare)
 	st.host = s.offloadedState(h, master)
 	if moved := s.hostedBytes(master); moved > 0 {
 		f := r.Offload.OptimizerFraction
-		denseOptimizer -= int64(f * float64(moved*h.denseShare))
+		if !r.PrecisionAware {
+			own = 0 // masters stay
+		}
+		denseOptimizer -= int64(f * float64(moved*h.denseShare-own))
 		expertOptimizer -= int64(f * float64(moved*h.expertShare))
 	}
+	st.stepTemporary = s.expandedMoments() * (h.denseShare + h.expertShare)
 	st.weights = weight*(h.dense+h.expert) + (4-weight)*h.e.single + s.quantizedWeights(h.e.linear)
-	st.gradients = gradientsOf(h.dense+h.expert) + (4-gradient)*h.e.single
+	st.gradients = gradient*(h.dense+h.expert) + (4-gradient)*h.e.single
 	st.optimizer = denseOptimizer + expertOptimizer
 	st.expert = (weight+gradient)*h.expert + expertOptimizer
 	st.dense = st.weights + st.gradients + st.optimizer - st.expert
 	return st
+}
+
+// expandedMoments is the bytes per element of moments that the precision-aware optimizer expands to fp32 for its kernel:
+// each narrow one, unless both are 2 bytes, which one kernel reads as they are (memory-model.md 2.3).
+func (s *shape) expandedMoments() (n int64) {
+	first, second := s.run.MomentBytes, s.run.SecondMomentBytes
+	if second == 0 {
+		second = first
+	}
+	if !s.run.PrecisionAware || first == 2 && second == 2 {
+		return 0
+	}
+	for _, bytes := range [...]int{first, second} {
+		if bytes < 4 {
+			n += 4
+		}
+	}
+	return n
 }
 
 // hostedBytes is what leaves the GPU per element of optimizer state offloaded: both moments, and with the
