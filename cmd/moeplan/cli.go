@@ -25,6 +25,7 @@ type grammar struct {
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
 	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`
+	Calibrate calibrateCmd `cmd:"" help:"Fit the step times to measured runs of your own machine."`
 	Recipes   recipesCmd   `cmd:"" help:"Search the published layouts."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`

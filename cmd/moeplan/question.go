@@ -47,6 +47,7 @@ type runFlags struct {
 	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
 	Headroom    *float64 `group:"run" help:"GiB to keep free above the allocated peak (default: the platform's)."`
 	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
+	Calibration string   `placeholder:"FILE" group:"run" help:"Step times as moeplan calibrate fitted them to your machine."`
 }
 
 // figureFlag is one figure of the machine that a person may give.
@@ -187,7 +188,10 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	if run.Imbalance != nil {
 		r.Imbalance = *run.Imbalance
 	}
-	return r, nil
+	if run.Calibration != "" {
+		r.Factors, err = calibration(run.Calibration, p)
+	}
+	return r, err
 }
 
 // flagText writes the flags that ask the same question, as far as a layout's text does not say them.

@@ -55,6 +55,7 @@ func newPricer(r *Request) (*pricer, error) {
 	timing := steptime.DefaultRun()
 	timing.Imbalance = r.Imbalance
 	timing.GradBytes = r.gradientBytes()
+	timing.Factors = r.Factors
 	est, err := steptime.New(r.Model, r.Platform, timing)
 	if err != nil {
 		return nil, err

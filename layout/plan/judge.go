@@ -46,6 +46,14 @@ type Judgement struct {
 	Missing string
 
 	StepTimeMS, TFLOPS, NVLinkFraction *float64
+	// Timed is what the step was priced with; nil if it was not.
+	Timed *Timing
+}
+
+// Timing is what a step time depends on besides model and layout.
+type Timing struct {
+	Software steptime.Software
+	Run      steptime.Run
 }
 
 // Judge judges a command line as it stands. It never fails on what a command line can say; the error is that of a world
@@ -151,14 +159,35 @@ func (j *Judgement) time(q *Launch, s *launch.Setup) {
 	if err != nil {
 		return
 	}
-	p := e.Price(&s.Layout, steptime.AsWritten(&s.Layout))
+	sw := j.software(s)
+	p := e.Price(&s.Layout, sw)
 	if !p.Known {
 		return
 	}
+	j.Timed = &Timing{sw, run}
 	step, tflops := ms(p.Step), p.TFLOPS
 	j.StepTimeMS, j.TFLOPS = &step, &tflops
 	if hotBytes(&p) > 0 {
 		hot := p.HotInNVLink()
 		j.NVLinkFraction = &hot
 	}
+}
+
+// software is the side of a command line that changes its speed alone.
+func (j *Judgement) software(s *launch.Setup) steptime.Software {
+	flags := j.Resolved.Settings
+	sw := steptime.AsWritten(&s.Layout)
+	sw.FusedPermute = flags.Bool("moe_permute_fusion")
+	sw.DelayWgrad = sw.EPOverlap && flags.Bool("delay_wgrad_compute")
+	sw.TPOverlap = flags.Bool("tp_comm_overlap")
+	sw.OverlapDP = flags.Bool("overlap_grad_reduce") && flags.Bool("overlap_param_gather")
+	switch g := s.Run.Graphs; {
+	case g.FullIteration:
+		sw.Graph = steptime.FullIteration
+	case g.Modules&memmodel.GraphAttention != 0:
+		sw.Graph = steptime.AttnGraph
+	case g.Modules != 0:
+		sw.Graph = steptime.RouterGraph
+	}
+	return sw
 }

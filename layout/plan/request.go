@@ -7,6 +7,7 @@ import (
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
 )
 
 // Defaults of DESIGN's contract; what a request leaves out is filled from here and listed as assumed.
@@ -48,6 +49,9 @@ type Request struct {
 	// LowPrecisionMoments stores Adam's moments in bf16 (--use-precision-aware-optimizer), BF16Gradients reduces
 	// gradients in bf16 (--grad-reduce-in-bf16).
 	LowPrecisionMoments, BF16Gradients bool
+
+	// Factors adapt the step times to one machine; the zero value is the published machines'.
+	Factors steptime.Factors
 
 	// Objective orders the plans; "" is ByTime.
 	Objective Objective

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/topology/steptime"
 )
 
 // Result is the answer to a Request.
@@ -51,6 +52,8 @@ type Echo struct {
 	// Given are the figures of the platform that the caller replaced, by their keys in moeplan platforms -o json.
 	Given     map[string]float64 `json:"given_figures"`
 	OrderedBy string             `json:"ordered_by"`
+	// Factors multiply the times of parts of a step; nil without a calibration.
+	Factors *steptime.Factors `json:"calibration,omitempty"`
 }
 
 // Searched says what was looked at and what cut the rest.

@@ -314,6 +314,9 @@ func (r *Request) echo(p *pricer) Echo {
 		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
 		GPUsPerNode: 8, OrderedBy: "tuned time", Given: map[string]float64{},
 	}
+	if r.Factors != (steptime.Factors{}) {
+		e.Factors = &r.Factors
+	}
 	if p.objective != ByTime {
 		e.OrderedBy = string(p.objective)
 	}

@@ -19,6 +19,8 @@ type Run struct {
 	// fp32 master weights and moments, about 20 with BF16 moments (comm-model 4.5).
 	OptimizerBytes int
 	Corrections    Corrections
+	// Factors adapt the model to one machine.
+	Factors Factors
 }
 
 // DefaultRun is balanced routing, BF16 parameters, fp32 gradients, Adam in fp32, all corrections.
@@ -42,6 +44,7 @@ type Estimator struct {
 
 	perFLOP float64 // s per FLOP at the measured GEMM fraction
 	link    links
+	host    float64 // factor on the host's times
 
 	flopsPerToken, flopsPerPosition float64 // model FLOPs: constant, and per token of sequence length
 }
@@ -60,11 +63,15 @@ func New(m *arch.Model, p *topology.Platform, run Run) (*Estimator, error) {
 		return nil, fmt.Errorf("step time: imbalance %g and bytes per element %d, %d, %d: at least 1 each",
 			run.Imbalance, run.GradBytes, run.ParamBytes, run.OptimizerBytes)
 	}
+	if err := run.Factors.Check(); err != nil {
+		return nil, err
+	}
+	run.Factors.apply(&hw)
 	layers := m.Layers()
 	if len(layers) == 0 {
 		return nil, fmt.Errorf("step time of %s: the model has no layers", m.ID)
 	}
-	e := &Estimator{model: m, hw: hw, run: run, chip: chipOf(hw.id, hw.arch), shape: shapeOf(m)}
+	e := &Estimator{model: m, hw: hw, run: run, chip: chipOf(hw.id, hw.arch), shape: shapeOf(m), host: run.Factors.ordered()[3]}
 	e.countLayers(layers)
 	if m.MoE != nil {
 		e.limit = groupLimit{m.MoE.RouterNumGroups, m.MoE.RouterGroupTopK}

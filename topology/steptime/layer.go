@@ -51,8 +51,8 @@ func (e *Estimator) layer(k *task, t *layerTime, moe, full bool) {
 		e.expertParallel(k, t, full)
 	}
 
-	gap := e.chip.family.gap * gapScale[k.sw.Graph]
-	t.launch = e.chip.family.host * hostScale[k.sw.Graph]
+	gap := e.host * e.chip.family.gap * gapScale[k.sw.Graph]
+	t.launch = e.host * e.chip.family.host * hostScale[k.sw.Graph]
 	if !moe {
 		gap *= denseGap
 		t.launch *= denseHost
