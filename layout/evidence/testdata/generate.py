@@ -146,7 +146,59 @@ def main():
     run("two-changes.log", 14000.0, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep", overlap_moe_expert_parallel_comm=True))
     run("short.log", 14000.0, n=12, change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
     run("nan.log", 14000.0, bad=dict(nan=(40,), skip=(41,)), change=dict(moe_token_dispatcher_type="flex", moe_flex_dispatcher_backend="deepep"))
+    trace("trace.json.gz")
+    trace("trace-deepep.json.gz", deepep=True)
+    trace("trace-unnamed.jsonl.gz", jsonlines=True, named=False)
     run("profiled.log", 14000.0, n=12, change=dict(profile=True))
+
+
+def trace(name, steps=2, jsonlines=False, named=True, deepep=False):
+    """A rank of 16: kernels of 100 us on the compute stream, an all-to-all of 150 us beside every second, of which 50 us hang
+    over, a hop to the next stage after each step, and 40 us without work before it.  Events as pytorch/kineto's
+    output_json.cpp writes them; groups as Megatron's parallel_state.py describes them."""
+    ev, t, corr = [], 1000.125, 1
+
+    def kernel(name, ts, dur, stream, launched, **args):
+        nonlocal corr
+        corr += 1
+        ev.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4242, "tid": 1, "ts": launched, "dur": 5,
+                   "args": {"External id": corr, "cbid": 211, "correlation": corr}})
+        ev.append({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": ts, "dur": dur,
+                   "args": {"External id": corr, "queued": 0, "device": 0, "context": 1, "stream": stream, "correlation": corr,
+                            "registers per thread": 32, "grid": [1, 1, 1], "block": [512, 1, 1], **args}})
+
+    group = lambda g, d, op: ({"Collective name": op, "Group size": 8, "Process Group Name": g,
+                               **({"Process Group Description": d} if named else {})})
+    for step in range(steps):
+        ev.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step + 5}", "pid": 4242, "tid": 1, "ts": t - 10, "dur": 1300,
+                   "args": {}})
+        for layer in range(4):
+            kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NNT", t, 100, 7, t - 50)
+            if deepep:
+                kernel("void deep_ep::internode::dispatch<...>(int4*, float*, int*, long*)", t + 50, 100, 20, t - 40)
+                kernel("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", t, 100, 23, t - 45,
+                       **group("40", "DATA_PARALLEL_GROUP_WITH_CP", "_reduce_scatter_base"))
+            else:
+                kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", t + 50, 100, 20, t - 40,
+                       **group("31", "EXPERT_MODEL_PARALLEL_GROUP", "all_to_allv"))
+            t += 150
+            kernel("void cutlass::device_kernel<gemm_e4m3_grouped>", t, 100, 7, t - 30)
+            t += 100
+        kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", t, 50, 22, t - 20, **group("9", "PIPELINE_MODEL_PARALLEL_GROUP", "send"))
+        t += 50 + 40  # the next kernel is launched 10 us before it starts: 35 us of the gap are the host's
+        ev.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 4242, "tid": 1, "ts": t, "dur": 3, "args": {"Sequence number": 1}})
+        kernel("void at::native::vectorized_elementwise_kernel<4>", t, 10, 7, t - 10)
+        t += 10
+    head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85021163520, "numSms": 132}],
+            "madeBy": "layout/evidence/testdata/generate.py, not recorded",
+            "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 16, "pg_count": 2, "pg_config": [
+                {"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "pg_size": 16, "ranks": list(range(16))},
+                {"pg_name": "31", "pg_desc": "EXPERT_MODEL_PARALLEL_GROUP", "backend_config": "cuda:nccl", "pg_size": 8, "ranks": list(range(8))}]}}
+    if jsonlines:
+        write(name, [json.dumps(e) for e in ev])
+        return
+    body = json.dumps({**head, "traceEvents": ev, "traceName": name}, indent=1).replace('"queued": 0,', '"queued": ,')  # kineto leaves values out
+    write(name, [body])
 
 
 if __name__ == "__main__":

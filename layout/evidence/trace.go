@@ -1,0 +1,244 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Trace is what a profiler saw of one or more devices. Times are nanoseconds, and lengths of unions of intervals: two
+// kernels that run at once count once.
+type Trace struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"` // unpacked
+	Events int64  `json:"events"`
+	Cut    bool   `json:"cut"`
+	Rank   *int   `json:"rank"`
+	World  *int   `json:"world_size"`
+	// Steps are the training steps in the trace; 0 where it does not say.
+	Steps        int    `json:"steps"`
+	DeviceName   string `json:"device_name"`
+	DeviceMemory Bytes  `json:"device_memory"`
+	// Devices are those with kernels, in the order of the trace.
+	Devices []DeviceTrace `json:"devices"`
+	// Features count the kernels and calls that prove one, by its name.
+	Features map[string]int `json:"features"`
+	// AllocatorCalls are cudaMalloc and cudaFree: in steady training the caching allocator makes none.
+	AllocatorCalls int `json:"allocator_calls"`
+	// Guessed are the communication kernels whose axis only their operation tells (see collectiveKind).
+	Guessed int      `json:"kernels_with_guessed_kind"`
+	Notes   []string `json:"notes"`
+}
+
+// DeviceTrace accounts for the time of one device from its first kernel to its last.
+type DeviceTrace struct {
+	Device string `json:"device"`
+	Span   int64  `json:"span_ns"`
+	// Compute and Communication are the unions of their kernels, Copy that of copies.
+	Compute       int64 `json:"compute_ns"`
+	Communication int64 `json:"communication_ns"`
+	Copy          int64 `json:"copy_ns"`
+	// Hidden is communication while something computes, Exposed the rest of it.
+	Hidden  int64 `json:"hidden_communication_ns"`
+	Exposed int64 `json:"exposed_communication_ns"`
+	// Idle is time in which nothing runs, of which HostIdle passed before the host had queued what came next.
+	Idle     int64 `json:"idle_ns"`
+	HostIdle int64 `json:"host_idle_ns"`
+	Gaps     int   `json:"idle_gaps"`
+	// LongestGap is the longest single stretch of Idle.
+	LongestGap int64 `json:"longest_gap_ns"`
+	// Launched says of how many gaps the host's call is in the trace, so that HostIdle is known for them.
+	Launched       int         `json:"idle_gaps_with_launch"`
+	ComputeKernels int         `json:"compute_kernels"`
+	Kinds          []KindTrace `json:"kinds"`
+}
+
+// KindTrace is the communication of one axis. Kinds can overlap, so their times do not add up to the device's.
+type KindTrace struct {
+	Kind    Kind  `json:"kind"`
+	Kernels int   `json:"kernels"`
+	Total   int64 `json:"total_ns"`
+	Hidden  int64 `json:"hidden_ns"`
+	Exposed int64 `json:"exposed_ns"`
+}
+
+func (t *traceReader) finish() *Trace {
+	t.trace.Steps = len(t.steps)
+	t.trace.Features, t.trace.Notes = map[string]int{}, []string{}
+	for f := range t.counts {
+		if n := t.counts[f]; n > 0 && f > 0 {
+			t.trace.Features[Feature(f).String()] = n
+		}
+	}
+	t.resolve()
+	slices.SortFunc(t.launches, func(a, b launch) int {
+		return cmp.Or(cmp.Compare(a.correlation, b.correlation), cmp.Compare(a.end, b.end))
+	})
+	slices.SortStableFunc(t.events, func(a, b gpuEvent) int { return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start)) })
+	for i := 0; i < len(t.events); {
+		j := i
+		for j < len(t.events) && t.events[j].device == t.events[i].device {
+			j++
+		}
+		t.trace.Devices = append(t.trace.Devices, t.account(t.events[i:j]))
+		i = j
+	}
+	if len(t.events) == 0 {
+		t.trace.Notes = append(t.trace.Notes, "no kernel: was the profiler told to record CUDA activities?")
+	}
+	if t.trace.Cut {
+		t.trace.Notes = append(t.trace.Notes, "the trace is cut: what stands before the cut was measured")
+	}
+	return &t.trace
+}
+
+// resolve finds the axis of communication whose kernels' names do not tell it: by the process group, else by a range around
+// it on its stream, else by its operation.
+func (t *traceReader) resolve() {
+	type known struct {
+		kind            Kind
+		named, guessing bool
+	}
+	groups := make([]known, len(t.groups))
+	for i, key := range t.groups {
+		parts := strings.Split(key, "\x00")
+		k := &groups[i]
+		if k.kind, k.named = groupKind(parts[0]); !k.named {
+			k.kind, k.named = groupKind(t.config[parts[1]])
+		}
+		if !k.named {
+			k.kind, k.guessing = collectiveKind(parts[2])
+		}
+	}
+	around := t.rangesByStream()
+	for i := range t.events {
+		e := &t.events[i]
+		if e.class != classComm || e.kind != KindOther {
+			continue
+		}
+		if e.group >= 0 && groups[e.group].named {
+			e.kind = groups[e.group].kind
+			continue
+		}
+		if kind, ok := innermost(around[[2]int32{e.device, e.stream}], e); ok {
+			e.kind = kind
+		} else if e.group >= 0 && groups[e.group].guessing {
+			e.kind = groups[e.group].kind
+			t.trace.Guessed++
+		}
+	}
+}
+
+func (t *traceReader) rangesByStream() map[[2]int32][]gpuRange {
+	out := map[[2]int32][]gpuRange{}
+	for _, r := range t.ranges {
+		at := [2]int32{r.device, r.stream}
+		out[at] = append(out[at], r)
+	}
+	for _, list := range out {
+		slices.SortStableFunc(list, func(a, b gpuRange) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	return out
+}
+
+// innermost is the kind of the latest range that begins before a kernel and ends after its start. Ranges nest, so a few
+// steps back from the last that began find it; 64 bound the search.
+func innermost(list []gpuRange, e *gpuEvent) (Kind, bool) {
+	i, _ := slices.BinarySearchFunc(list, e.start+1, func(r gpuRange, at int64) int { return cmp.Compare(r.Start, at) })
+	for n := 0; i > 0 && n < 64; n++ {
+		if i--; list[i].End > e.start {
+			return list[i].kind, true
+		}
+	}
+	return KindOther, false
+}
+
+// account measures one device; events are sorted by their start.
+func (t *traceReader) account(events []gpuEvent) DeviceTrace {
+	d := DeviceTrace{Device: t.devices[events[0].device]}
+	var compute, copies, comm []Interval
+	var kinds [numKinds][]Interval
+	for i := range events {
+		e := &events[i]
+		at := Interval{e.start, e.end}
+		switch e.class {
+		case classCompute:
+			compute = append(compute, at)
+			d.ComputeKernels++
+		case classCopy:
+			copies = append(copies, at)
+		default:
+			comm = append(comm, at)
+			kinds[e.kind] = append(kinds[e.kind], at)
+		}
+	}
+	busyCompute, busyComm, busyCopy := Union(compute), Union(comm), Union(copies)
+	busy := Union(slices.Concat(busyCompute, busyComm, busyCopy))
+	span := busy.span()
+	d.Span = span.End - span.Start
+	d.Compute, d.Communication, d.Copy = busyCompute.Length(), busyComm.Length(), busyCopy.Length()
+	d.Hidden = busyComm.Intersect(busyCompute).Length()
+	d.Exposed = d.Communication - d.Hidden
+	for k := range kinds {
+		if len(kinds[k]) == 0 {
+			continue
+		}
+		n := len(kinds[k])
+		set := Union(kinds[k])
+		total, hidden := set.Length(), set.Intersect(busyCompute).Length()
+		d.Kinds = append(d.Kinds, KindTrace{Kind(k), n, total, hidden, total - hidden})
+	}
+	t.idle(&d, events, busy, span)
+	return d
+}
+
+// idle measures the gaps between what runs. A gap is the host's as far as the call that queued the kernel after it had not
+// returned yet.
+func (t *traceReader) idle(d *DeviceTrace, events []gpuEvent, busy Intervals, span Interval) {
+	at := 0
+	for _, gap := range (Intervals{span}).Subtract(busy) {
+		n := gap.End - gap.Start
+		d.Idle, d.Gaps, d.LongestGap = d.Idle+n, d.Gaps+1, max(d.LongestGap, n)
+		for at < len(events) && events[at].start < gap.End {
+			at++
+		}
+		if at == len(events) || events[at].start != gap.End {
+			continue
+		}
+		if queued, ok := t.launched(events[at].launch); ok {
+			d.Launched++
+			d.HostIdle += min(n, max(0, queued-gap.Start))
+		}
+	}
+}
+
+// launched is when the host's call with a correlation returned.
+func (t *traceReader) launched(correlation int64) (int64, bool) {
+	i, ok := slices.BinarySearchFunc(t.launches, correlation, func(l launch, c int64) int { return cmp.Compare(l.correlation, c) })
+	if correlation <= 0 || !ok {
+		return 0, false
+	}
+	return t.launches[i].end, true
+}
+
+// Worst is the device that waits longest for communication and idles most; nil without kernels.
+func (t *Trace) Worst() *DeviceTrace {
+	var worst *DeviceTrace
+	for i := range t.Devices {
+		if d := &t.Devices[i]; worst == nil || d.Exposed+d.Idle > worst.Exposed+worst.Idle {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// share is a part of a device's span.
+func (d *DeviceTrace) share(n int64) float64 {
+	if d.Span == 0 {
+		return 0
+	}
+	return float64(n) / float64(d.Span)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
