@@ -64,6 +64,8 @@ type Stage struct {
 	// StepTemporary is what the step needs beside AllocatedAfterStep; their sum is the peak where that is larger than
 	// any moment of the passes.
 	StepTemporary int64
+	// Provenance says what the peak's bytes rest on; its parts add up to PeakAllocated.
+	Provenance Provenance
 	// Device is what the card sees.
 	Device Device
 	// Host is what the rank keeps in host memory; zero without offload.
@@ -211,6 +213,7 @@ func (e *Estimator) stage(s *shape, c *class, p *partElements, acts *activations
 	}
 	out.ImbalanceSlope = s.imbalanceSlope(c)
 	out.Host = s.hostBytes(&f)
+	out.Provenance = s.provenance(c, &f)
 	out.Device = s.device(c, &f)
 	return out
 }

@@ -4,6 +4,9 @@ import (
 	"github.com/moeplan/moeplan/layout"
 )
 
+// routerTensor stands for all that a router keeps.
+const routerTensor = "router"
+
 // moeMLP tallies what a MoE layer saves with memory-efficient permutation, in which the expert activation
 // multiplies the probabilities so that the second linear's output need not be kept (memory-model.md 3.4).
 func (s *shape) moeMLP(t *tally) {
@@ -15,7 +18,7 @@ func (s *shape) moeMLP(t *tally) {
 	t.save("pre-MLP norm output", s.w*s.ts*s.h, layout.LayerNorm)
 	t.save("pre-MLP norm statistics", s.normStats(s.ts), 0)
 
-	t.save("router", s.ts*experts*routerBytesPerEntry+8*s.sent, layout.MoE)
+	t.save(routerTensor, s.ts*experts*routerBytesPerEntry+8*s.sent, layout.MoE)
 	s.dispatcher(t)
 	t.saveOr("expert fc1 input (dispatched tokens)", s.linearInput(s.rows*s.hl), layout.MoE, OffloadExpertFC1)
 	t.save("permuted probabilities", 4*s.rows, layout.MoE)

@@ -58,6 +58,9 @@ func propAnyRun(t *rapid.T) {
 		if s.PeakAllocated != max(running, s.AllocatedAfterStep+s.StepTemporary) {
 			t.Fatalf("stage %d: parts do not add up to the peak", s.PipelineRank)
 		}
+		if p := s.Provenance; p.Exact+p.Fitted+p.Assumed != s.PeakAllocated || p.Exact < 0 || p.Fitted < 0 || p.Assumed < 0 {
+			t.Fatalf("stage %d: %+v of a peak of %d", s.PipelineRank, p, s.PeakAllocated)
+		}
 		for _, n := range []int64{s.Weights, s.Gradients, s.Optimizer, s.DenseState, s.ExpertState, s.Workspace, s.Activations, s.Host.Activations, s.Host.Optimizer} {
 			if n < 0 {
 				t.Fatalf("stage %d has negative bytes: %+v", s.PipelineRank, s)
