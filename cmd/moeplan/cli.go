@@ -17,10 +17,10 @@ type grammar struct {
 	Workflow  workflowCmd  `cmd:"" help:"The workflow of the field as a checklist, filled in for the best plan."`
 	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
 	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
-	Overlap   overlapCmd   `cmd:"" help:"Measure hidden and exposed communication in a profiler trace."`
-	Evidence  evidenceCmd  `cmd:"" help:"Say what a run's log proves, alone or against another."`
 	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
 	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
+	Evidence  evidenceCmd  `cmd:"" help:"Say what a run's log proves, alone or against another."`
+	Overlap   overlapCmd   `cmd:"" help:"Measure hidden and exposed communication in a profiler trace."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`

@@ -15,6 +15,7 @@ type evidenceCmd struct {
 	BaseContract string `placeholder:"FILE" help:"Contract of the base run, or of the old one. Without it the base is the contract with its variable at base."`
 	Trace        string `placeholder:"FILE" help:"Profiler trace of a run under the same contract, which can prove features."`
 	Strength     string `enum:"screen,validation,contract" default:"contract" help:"Evidence to ask for: screen, validation, or what the contract says."`
+	Sources      bool   `help:"Add the source of each claim."`
 	Regression   bool   `help:"Rank what differs between an OLD log and a NEW one; contracts are optional."`
 	Logs         words  `arg:"" name:"log" help:"RUN.log, and BASE.log for an A/B; with --regression OLD.log NEW.log."`
 	More         words  `arg:"" optional:"" hidden:""`
@@ -67,7 +68,7 @@ func (c *evidenceCmd) Run(s streams) error {
 	if c.Output == "json" {
 		err = writeJSON(s.out, map[string]any{"contract": contract, "run": run, "base": base, "comparison": ab})
 	} else {
-		err = report.Evidence(s.out, run, base, ab)
+		err = report.Evidence(s.out, run, base, ab, c.Sources)
 	}
 	if err != nil {
 		return err

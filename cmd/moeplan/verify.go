@@ -20,7 +20,7 @@ type verifyCmd struct {
 	Rest      words   `arg:"" optional:"" hidden:""`
 	Plan      string  `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
 	Tolerance float64 `default:"5" help:"Deviation of a peak, in percent of the prediction, up to which it holds."`
-	Calibrate bool    `help:"Refused until the calibration file exists."`
+	Calibrate bool    `help:"Refused until there is a calibration file for memory."`
 
 	machine  `embed:""`
 	runFlags `embed:""`
@@ -54,7 +54,7 @@ func splitWords(words []string) (files, layout []string) {
 
 func (c *verifyCmd) Run(ctx context.Context, s streams) error {
 	if c.Calibrate {
-		return usage("--calibrate is not there yet: the calibration file that it would change does not exist")
+		return usage("--calibrate is not there yet: the calibration file of moeplan calibrate holds step times, and none holds memory")
 	}
 	if !(c.Tolerance > 0 && c.Tolerance <= 100) {
 		return usage("--tolerance %g lies between 0 and 100 percent", c.Tolerance)

@@ -258,7 +258,7 @@ func TestFeatures(t *testing.T) {
 			}
 			for _, f := range Assess(c, readText(t, tt.log), in).Features {
 				if f.Name == tt.feature {
-					if f.State != tt.want || !strings.Contains(f.By, tt.by) || tt.trace == "" && f.State == Contradicted && f.Line == 0 {
+					if f.State != tt.want || !strings.Contains(f.By, tt.by) || tt.trace == "" && f.State == Contradicted && f.Line == 0 || f.Source == "" {
 						t.Errorf("%+v, want %s by %q: %s", f, tt.want, tt.by, tt.reason)
 					}
 					return

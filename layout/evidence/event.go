@@ -27,6 +27,8 @@ type Event struct {
 	Iteration int    `json:"iteration"`
 	Line      int64  `json:"line"`
 	Text      string `json:"text"`
+	// Source is where the framework prints such a line.
+	Source string `json:"source"`
 }
 
 // eventLines are the phrases that make a line an Event. Sources: Megatron-LM d98e8a64dd unless another is named; the older
@@ -77,7 +79,7 @@ func parseEvent(line []byte) (e Event, ok bool) {
 		if !bytes.Contains(line, []byte(l.phrase)) || l.phrase == "> built " && !bytes.Contains(line, []byte(" cuda graph(s) in ")) {
 			continue
 		}
-		e = Event{Kind: l.kind, Text: clipped(string(line))}
+		e = Event{Kind: l.kind, Text: clipped(string(line)), Source: l.source}
 		if l.kind == CheckpointLoaded {
 			if i := bytes.LastIndex(line, []byte("at iteration ")); i >= 0 {
 				e.Iteration = max(0, wholeNumber(string(line[i+len("at iteration "):])))

@@ -22,6 +22,8 @@ type FeatureCheck struct {
 	// By is the log line or the figure of the trace that settles it, or what would.
 	By   string `json:"by"`
 	Line int64  `json:"line"` // of the log; 0 if it is not a line
+	// Source says where By comes from: the framework's code that prints the line, the trace, or the configuration.
+	Source string `json:"source"`
 }
 
 // hiddenShare is how much of an axis's communication must be hidden for an overlap to be proven, and barelyHidden how much
@@ -46,7 +48,7 @@ func features(c *Contract, log *Log, trace *Trace) []FeatureCheck {
 		f.overlap("moe_shared_expert_overlap", "shared expert overlap", KindEP)
 	}
 	if l.DelayWgrad {
-		f.add("delay_wgrad_compute", "delayed weight gradients", Unproven, "no log line or kernel name shows it; compare runs with and without", 0)
+		f.add("delay_wgrad_compute", "delayed weight gradients", Unproven, "no log line or kernel name shows it; compare runs with and without", fromNone)
 	}
 	if l.GradOverlap {
 		f.overlap("overlap_grad_reduce", "gradient overlap", KindDP)
@@ -76,12 +78,28 @@ type featureReader struct {
 	out   []FeatureCheck
 }
 
-func (f *featureReader) add(key, name string, s State, by string, line int64) {
-	if !strings.Contains(key, ".") {
-		key = "layout." + key
-	}
-	f.out = append(f.out, FeatureCheck{key, name, s, by, line})
+func (f *featureReader) add(key, name string, s State, by, source string) {
+	f.out = append(f.out, FeatureCheck{Path: path(key), Name: name, State: s, By: by, Source: source})
 }
+
+// addEvent settles a feature by a line of the log.
+func (f *featureReader) addEvent(key, name string, s State, before string, e *Event) {
+	f.out = append(f.out, FeatureCheck{path(key), name, s, before + e.Text, e.Line, e.Source})
+}
+
+// path is that of a key; without a section it is one of the layout.
+func path(key string) string {
+	if strings.Contains(key, ".") {
+		return key
+	}
+	return "layout." + key
+}
+
+const (
+	fromTrace  = "the trace"
+	fromConfig = "the run's configuration"
+	fromNone   = "the framework prints nothing that would prove it"
+)
 
 // needTrace: the framework prints nothing that would prove it.
 const needTrace = "needs a profiler trace of a run under this contract"
@@ -108,7 +126,7 @@ func (f *featureReader) configured(key, name, argument, want string) bool {
 	if !ok || got == want {
 		return true
 	}
-	f.add(key, name, Contradicted, fmt.Sprintf("the run was configured with %s %s", argument, clipped(got)), 0)
+	f.add(key, name, Contradicted, fmt.Sprintf("the run was configured with %s %s", argument, clipped(got)), fromConfig)
 	return false
 }
 
@@ -120,7 +138,7 @@ func (f *featureReader) dispatcher() {
 	if d == "deepep" || d == "hybridep" {
 		kind = "flex"
 		if e := f.event(FeatureRefused, "Falling back to alltoall", "DeepEP", "HybridEP", "flex dispatcher"); e != nil {
-			f.add(key, name, Contradicted, e.Text, e.Line)
+			f.addEvent(key, name, Contradicted, "", e)
 			return
 		}
 	}
@@ -133,7 +151,7 @@ func (f *featureReader) dispatcher() {
 	feature := map[string]Feature{"deepep": FeatureDeepEP, "hybridep": FeatureHybridEP}[d]
 	if feature != NoFeature {
 		if f.trace != nil && f.trace.Features[feature.String()] == 0 && f.kind(KindEP).Kernels == 0 {
-			f.add(key, name, Unproven, "the trace names no communication of expert groups", 0)
+			f.add(key, name, Unproven, "the trace names no communication of expert groups", fromTrace)
 			return
 		}
 		f.kernels(key, name, feature, "kernels of "+d)
@@ -141,13 +159,13 @@ func (f *featureReader) dispatcher() {
 	}
 	switch {
 	case f.trace == nil:
-		f.add(key, name, Unproven, needTrace, 0)
+		f.add(key, name, Unproven, needTrace, fromNone)
 	case f.trace.Features[FeatureDeepEP.String()]+f.trace.Features[FeatureHybridEP.String()] > 0:
-		f.add(key, name, Contradicted, "the trace has kernels of a flex dispatcher", 0)
+		f.add(key, name, Contradicted, "the trace has kernels of a flex dispatcher", fromTrace)
 	case f.kind(KindEP).Kernels > 0 && f.trace.Guessed == 0:
-		f.add(key, name, Proven, fmt.Sprintf("%d NCCL kernels of expert groups in the trace", f.kind(KindEP).Kernels), 0)
+		f.add(key, name, Proven, fmt.Sprintf("%d NCCL kernels of expert groups in the trace", f.kind(KindEP).Kernels), fromTrace)
 	default:
-		f.add(key, name, Unproven, "the trace names no NCCL kernel of an expert group", 0)
+		f.add(key, name, Unproven, "the trace names no NCCL kernel of an expert group", fromTrace)
 	}
 }
 
@@ -155,13 +173,13 @@ func (f *featureReader) dispatcher() {
 func (f *featureReader) kernels(key, name string, feature Feature, what string) {
 	switch {
 	case f.trace == nil:
-		f.add(key, name, Unproven, needTrace, 0)
+		f.add(key, name, Unproven, needTrace, fromNone)
 	case f.trace.Features[feature.String()] > 0:
-		f.add(key, name, Proven, fmt.Sprintf("%d %s in the trace", f.trace.Features[feature.String()], what), 0)
+		f.add(key, name, Proven, fmt.Sprintf("%d %s in the trace", f.trace.Features[feature.String()], what), fromTrace)
 	case len(f.trace.Devices) == 0:
-		f.add(key, name, Unproven, "the trace has no kernels", 0)
+		f.add(key, name, Unproven, "the trace has no kernels", fromTrace)
 	default:
-		f.add(key, name, Contradicted, "the trace has no "+what, 0)
+		f.add(key, name, Contradicted, "the trace has no "+what, fromTrace)
 	}
 }
 
@@ -180,14 +198,14 @@ func (f *featureReader) kind(k Kind) (sum KindTrace) {
 // overlap settles an overlap by how much of an axis's communication is hidden.
 func (f *featureReader) overlap(key, name string, k Kind) {
 	if e := f.event(FeatureRefused, "Disabling MoE expert-parallel communication overlap"); e != nil && key == "overlap_moe_expert_parallel_comm" {
-		f.add(key, name, Contradicted, e.Text, e.Line)
+		f.addEvent(key, name, Contradicted, "", e)
 		return
 	}
 	if !f.configured(key, name, key, "True") {
 		return
 	}
 	if f.trace == nil {
-		f.add(key, name, Unproven, needTrace, 0)
+		f.add(key, name, Unproven, needTrace, fromNone)
 		return
 	}
 	sum := f.kind(k)
@@ -195,20 +213,20 @@ func (f *featureReader) overlap(key, name string, k Kind) {
 	text := fmt.Sprintf("%s of %s communication is hidden in the trace", percent(hidden), k)
 	switch {
 	case sum.Total == 0:
-		f.add(key, name, Unproven, fmt.Sprintf("the trace has no %s communication that is named", k), 0)
+		f.add(key, name, Unproven, fmt.Sprintf("the trace has no %s communication that is named", k), fromTrace)
 	case hidden >= hiddenShare:
-		f.add(key, name, Proven, text, 0)
+		f.add(key, name, Proven, text, fromTrace)
 	case hidden <= barelyHidden:
-		f.add(key, name, Contradicted, text, 0)
+		f.add(key, name, Contradicted, text, fromTrace)
 	default:
-		f.add(key, name, Unproven, text, 0)
+		f.add(key, name, Unproven, text, fromTrace)
 	}
 }
 
 func (f *featureReader) tensorOverlap() {
 	const key, name = "tp_comm_overlap", "TP overlap"
 	if e := f.event(FeatureRefused, "Disabling tensor parallel communication overlap"); e != nil {
-		f.add(key, name, Contradicted, e.Text, e.Line)
+		f.addEvent(key, name, Contradicted, "", e)
 	} else if f.configured(key, name, key, "True") {
 		f.kernels(key, name, FeatureUserBuffers, "userbuffers kernels")
 	}
@@ -218,7 +236,7 @@ func (f *featureReader) tensorOverlap() {
 func (f *featureReader) graphs() {
 	const key, name = "cuda_graph_impl", "graph replay"
 	if e := f.event(GraphSkipped, ""); e != nil {
-		f.add(key, name, Contradicted, e.Text, e.Line)
+		f.addEvent(key, name, Contradicted, "", e)
 		return
 	}
 	if f.trace != nil {
@@ -226,10 +244,10 @@ func (f *featureReader) graphs() {
 		return
 	}
 	if e := f.event(GraphCaptured, ""); e != nil {
-		f.add(key, name, Unproven, "captured, replay not shown: "+e.Text, e.Line)
+		f.addEvent(key, name, Unproven, "captured, replay not shown: ", e)
 		return
 	}
-	f.add(key, name, Unproven, needTrace, 0)
+	f.add(key, name, Unproven, needTrace, fromNone)
 }
 
 // Checkpoint is what a log shows of checkpoints.

@@ -13,6 +13,13 @@ const (
 	ValidationSteps = 50
 )
 
+// Sources of what an assessment goes by.
+const (
+	StrengthSource = "screens of 6 to 12 steady iterations that only reject, validations over 50 steps: recipes.md, workflow; issue 6, item 4"
+	NoiseSource    = "noise: the larger of the contract's noise_percent (1 % is assumed) and twice the standard error of the two medians"
+	LossSource     = "a loss that is no number is not printed: NVIDIA/Megatron-LM@d98e8a64dd megatron/training/training.py, training_log (if avg >= 0.0)"
+)
+
 // Window is the steady part of a run.
 type Window struct {
 	First int `json:"first"` // iterations, both included; 0: none

@@ -9,7 +9,7 @@ import (
 )
 
 // Evidence writes what a run shows under its contract, and against its base if there is one.
-func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparison) error {
+func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparison, sources bool) error {
 	p := printer{w: w}
 	p.prose("RUN", fmt.Sprintf("%s, %s", run.Log, run.Candidate))
 	for _, r := range run.Reasons {
@@ -25,7 +25,7 @@ func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparis
 			if f.Line > 0 {
 				by = fmt.Sprintf("line %d: %s", f.Line, by)
 			}
-			t.Add(f.Name, string(f.State), by)
+			t.Add(f.Name, string(f.State), withSource(by, f.Source, sources))
 		}
 		if err := t.Write(w, Text); err != nil {
 			return err
@@ -44,6 +44,9 @@ func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparis
 	}
 	if ab != nil {
 		p.comparison(ab, base)
+	}
+	if sources {
+		p.prose("SOURCES", evidence.StrengthSource, evidence.NoiseSource, evidence.LossSource)
 	}
 	p.prose("VERDICT", judgementText(run))
 	return nil
