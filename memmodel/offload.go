@@ -71,6 +71,3 @@ func (s *shape) hostBytes(f *figures) HostBytes {
 	h.TrafficPerStep = 2*f.at.moved*int64(s.l.NumMicrobatches()) + f.state.host/hostBytesPerElement*(4+s.w)
 	return h
 }
-
-// OffloadModuleNames are upstream's names of all modules that are priced.
-func OffloadModuleNames() []string { return append([]string(nil), offloadNames[:]...) }

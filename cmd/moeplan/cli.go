@@ -21,6 +21,7 @@ type grammar struct {
 	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
 	Evidence  evidenceCmd  `cmd:"" help:"Say what a run's log proves, alone or against another."`
 	Overlap   overlapCmd   `cmd:"" help:"Measure hidden and exposed communication in a profiler trace."`
+	Mem       memCmd       `cmd:"" help:"Show where the memory of a layout goes, and what each choice would save."`
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
