@@ -97,8 +97,12 @@ func (s *shape) latentAttention(t *tally) {
 		t.save("rotary key gathered over TP", s.w*s.t*rope, 0)
 	}
 	t.saveOr("query", s.w*s.t*heads*qkDim, layout.MLAUpProj, OffloadCoreAttn)
-	t.saveOr("key", s.w*s.t*heads*qkDim, layout.MLAUpProj, OffloadCoreAttn)
-	t.saveOr("value", s.w*s.t*heads*vDim, layout.MLAUpProj, OffloadCoreAttn)
+	keys := layout.MLAUpProj
+	if s.l.CP > 1 && !s.cpAllToAll {
+		keys = 0 // a ring saves the keys and values that it received last, which are not the layer's own
+	}
+	t.saveOr("key", s.w*s.t*heads*qkDim, keys, OffloadCoreAttn)
+	t.saveOr("value", s.w*s.t*heads*vDim, keys, OffloadCoreAttn)
 	t.saveOr("attention output", s.w*s.t*heads*vDim, 0, OffloadAttnProj)
 	s.attentionKernel(t, heads*vDim, heads)
 }

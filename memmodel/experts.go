@@ -20,7 +20,7 @@ func (s *shape) moeMLP(t *tally) {
 
 	t.save(routerTensor, s.ts*experts*routerBytesPerEntry+8*s.sent, layout.MoE)
 	s.dispatcher(t)
-	t.saveOr("expert fc1 input (dispatched tokens)", s.linearInput(s.rows*s.hl), layout.MoE, OffloadExpertFC1)
+	t.saveOr("expert fc1 input (dispatched tokens)", s.expertInput(), layout.MoE, OffloadExpertFC1)
 	t.save("permuted probabilities", 4*s.rows, layout.MoE)
 	t.saveOr("expert fc1 output", s.w*s.rows*s.gate()*fm, layout.MoE, OffloadMoEAct)
 	t.save("expert fc2 input (activation output)", s.linearInput(s.rows*fm), layout.MoE|layout.MoEAct)
@@ -54,6 +54,15 @@ func (s *shape) dispatcher(t *tally) {
 			t.save("chunk sort maps", 8*s.rows, layout.MoE)
 		}
 	}
+}
+
+// expertInput is the first expert linear's input. Offload keeps it as it came where the recipe would quantize it in two
+// steps (memory-model.md 3.8, save_original_input).
+func (s *shape) expertInput() int64 {
+	if s.run.Offload.Modules&OffloadExpertFC1 != 0 && s.l.Precision != layout.MXFP8 && s.l.Precision != layout.NVFP4 {
+		return s.w * s.rows * s.hl
+	}
+	return s.linearInput(s.rows * s.hl)
 }
 
 // unpermute: deterministic algorithms add the experts' rows up with index_add, whose backward keeps the rows that it

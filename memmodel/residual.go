@@ -60,5 +60,15 @@ func (s *shape) overlapExtra(c *class, a *activations) (n int64) {
 			n = max(n, a.kept(layerKind(kind)))
 		}
 	}
+	if s.run.DelayWeightGradient && c.has(layerKind.moe) {
+		n += s.delayedGradients()
+	}
 	return n
+}
+
+// delayedGradients is what --delay-wgrad-compute holds of one layer's experts until their weight gradients are made: the
+// inputs of both linears and the gradients of their outputs (memory-model.md 6.4, not verified).
+func (s *shape) delayedGradients() int64 {
+	fm := int64(s.m.MoE.FFNHiddenSize) / s.etp
+	return s.w * s.rows * (2*s.hl + (s.gate()+1)*fm)
 }

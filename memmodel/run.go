@@ -61,6 +61,8 @@ type Run struct {
 	// CPAllToAll says that context parallelism exchanges heads (--cp-comm-type a2a) also for models that do not need it,
 	// instead of passing KV around a ring (p2p).
 	CPAllToAll bool
+	// CPGather says that it gathers keys and values (--cp-comm-type all_gather).
+	CPGather bool
 	// CausalMask says that the data loader puts a b*s*s mask on the GPU (Megatron's default; off in every
 	// command that moeplan emits).
 	CausalMask bool

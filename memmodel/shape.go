@@ -23,6 +23,7 @@ type shape struct {
 
 	kernel     AttentionKernel
 	cpAllToAll bool // context parallelism exchanges heads
+	cpGather   bool // context parallelism gathers keys and values
 
 	// denseShards and expertShards are how many ranks share the optimizer's state.
 	denseShards, expertShards int64
@@ -54,7 +55,11 @@ func newShape(m *arch.Model, run *Run, kinds *modelKinds, l *layout.Layout) shap
 	if l.SequenceParallel {
 		s.ts = s.t / s.tp
 	}
-	s.cpAllToAll = l.CP > 1 && (run.CPAllToAll || layout.CPCommType(m, l.TP, l.CP) == "a2a")
+	if l.CP > 1 {
+		kind := layout.CPCommType(m, l.TP, l.CP)
+		s.cpAllToAll = run.CPAllToAll || kind == "a2a"
+		s.cpGather = !s.cpAllToAll && (run.CPGather || kind == "all_gather")
+	}
 	s.vocab = int64(m.PaddedVocab(l.TP)) / s.tp
 	s.denseShards, s.expertShards = s.shards()
 	if moe := m.MoE; moe != nil {

@@ -45,12 +45,33 @@ func (s *shape) denseBackward() int64 {
 	return s.w*s.ts*s.h + s.w*s.t*s.gate()*int64(s.m.FFNHiddenSize)/s.tp
 }
 
-// mixerForward is what a mixer needs beside what it saves: unfused attention's raw scores.
+// mixerForward is what a mixer needs beside what it saves: unfused attention's raw scores, or what context parallelism
+// receives of keys and values.
 func (s *shape) mixerForward(mixer arch.Mixer) int64 {
-	if s.kernel == UnfusedAttention && (mixer == arch.GQA || mixer == arch.MLAttention) {
+	if mixer != arch.GQA && mixer != arch.MLAttention {
+		return s.sequenceGather()
+	}
+	if s.kernel == UnfusedAttention {
 		return s.w * s.scores()
 	}
-	return s.sequenceGather()
+	return max(s.sequenceGather(), s.received())
+}
+
+// received are the keys and values of other context parallel ranks that attention holds at once: two buffers of a ring's,
+// or all of them where they are gathered (memory-model.md 3.1).
+func (s *shape) received() int64 {
+	cp := int64(s.l.CP)
+	if cp == 1 || s.cpAllToAll {
+		return 0
+	}
+	width := 2 * kvHeadsPerRank(s.m, s.l.TP) * int64(s.m.KVChannels)
+	if a := s.m.MLA; a != nil {
+		width = int64(s.m.NumAttentionHeads) / s.tp * int64(a.QKHeadDim+a.QKPosEmbHeadDim+a.VHeadDim)
+	}
+	if s.cpGather {
+		return s.w * s.t * cp * width
+	}
+	return 2 * s.w * s.t * width
 }
 
 // mixerBackward is the gradients of q, k, v and the output, and the kernel's fp32 accumulator of dq

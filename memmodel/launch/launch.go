@@ -88,8 +88,9 @@ func run(r *megatron.Resolved, h Hardware) memmodel.Run {
 		WeightedSquaredReLU: s.Bool("use_fused_weighted_squared_relu"),
 		NoGradientFusion:    !s.Bool("gradient_accumulation_fusion"),
 		CrossEntropy:        crossEntropy(s, h),
-		CausalMask:          s.Bool("create_attention_mask_in_dataloader"),
-		CPAllToAll:          allToAll(r.CPCommType),
+		CausalMask:          s.Bool("create_attention_mask_in_dataloader") || !s.Has("create_attention_mask_in_dataloader"),
+		CPAllToAll:          anyKind(r.CPCommType, "a2a"),
+		CPGather:            anyKind(r.CPCommType, "all_gather"),
 		SequentialExperts:   !s.Bool("moe_grouped_gemm"),
 		FusedPermute:        s.Bool("moe_permute_fusion"),
 		CapacityFactor:      s.Float("moe_expert_capacity_factor"),
@@ -133,9 +134,10 @@ func crossEntropy(s *megatron.Settings, h Hardware) memmodel.CrossEntropy {
 	return memmodel.TEFusedCE
 }
 
-func allToAll(kinds []string) bool {
+// anyKind reports whether some layer's kind of context parallelism begins with a name; a2a+p2p is both.
+func anyKind(kinds []string, name string) bool {
 	for _, k := range kinds {
-		if strings.HasPrefix(k, "a2a") {
+		if strings.HasPrefix(k, name) {
 			return true
 		}
 	}

@@ -27,6 +27,9 @@ func (s *Setup) unpriced(r *megatron.Resolved) {
 			s.Unmodelled = append(s.Unmodelled, "--offload-modules "+name)
 		}
 	}
+	if c := set.Float("moe_expert_rank_capacity_factor"); c > 0 {
+		s.Unmodelled = append(s.Unmodelled, fmt.Sprintf("--moe-expert-rank-capacity-factor %g", c))
+	}
 	if n := r.WeightRemat; n > 1 {
 		s.Unmodelled = append(s.Unmodelled, fmt.Sprintf("--tensor-parallel-num-weight-shards (%d shards of each)", n))
 	}
