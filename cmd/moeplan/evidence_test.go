@@ -50,7 +50,7 @@ func TestVerifyCommand(t *testing.T) {
 	}{
 		{"holds", append([]string{"verify", evidenceData + "fake-agrees.log"}, append(base, evidenceLayout)...), 0, "stages 1-6", "", "1 % off"},
 		{"layout first", append([]string{"verify", evidenceLayout, evidenceData + "fake-agrees.log"}, base...), 0, "the prediction holds", "", "words may come in any order"},
-		{"deviates", append([]string{"verify", evidenceData + "fake-deviates.log"}, append(base, evidenceLayout)...), 4, "deviates", "deviates by +9.0 %", "9 % off"},
+		{"deviates", append([]string{"verify", evidenceData + "fake-deviates.log"}, append(base, evidenceLayout)...), 4, "deviates", "deviates by +", "9 % off"},
 		{"tolerance", append([]string{"verify", evidenceData + "fake-deviates.log", "--tolerance", "10"}, append(base, evidenceLayout)...), 0, "", "", "9 % are allowed"},
 		{"out of memory", append([]string{"verify", evidenceData + "oom.log"}, append(base, evidenceLayout)...), 4, "out of memory", "ran out of memory", "it was to fit"},
 		{"another layout", append([]string{"verify", evidenceData + "fake-agrees.log"}, append(base, "tp4 pp8 ep32 recompute=full")...), 4, "ANOTHER RUN", "another run", "the log's arguments are of TP 2"},

@@ -102,6 +102,7 @@ func TestWindow(t *testing.T) {
 		{"resumed", contract(0, 0), &Log{}, its(count(1001, 1020, 1)...), 1006, 1020, 15, false, "warm-up counts from the start of the process"},
 		{"intervals of 10", contract(0, 0), &Log{}, its(append([]int{1}, count(10, 50, 10)...)...), 11, 50, 40, false, "the line at 10 holds iterations of the warm-up"},
 		{"intervals of 10 from the first line", contract(0, 0), &Log{}, its(count(10, 50, 10)...), 11, 50, 40, false, "older releases log the tenth first"},
+		{"resumed at 80, intervals of 10", contract(0, 0), &Log{}, its(81, 90, 100, 110), 91, 110, 20, false, "81 is the first iteration, though a multiple of 9: warm-up ends at 85"},
 		{"declared amid intervals", contract(15, 45), &Log{}, its(count(10, 50, 10)...), 21, 40, 20, false, "an interval counts if it is wholly inside"},
 		{"nothing", contract(0, 0), &Log{}, nil, 0, 0, 0, false, "no iterations"},
 		{"only warm-up", contract(0, 0), &Log{}, its(1, 2, 3), 0, 0, 0, false, "nothing is steady"},

@@ -40,12 +40,7 @@ func window(c *Contract, log *Log, its []Iteration) ([]Iteration, Window) {
 	if len(its) == 0 {
 		return nil, w
 	}
-	start := its[0].Number - 1
-	if len(its) > 1 && its[1].Number-its[0].Number > 1 { // the first line of an interval, unless it is the first iteration's
-		if interval := its[1].Number - its[0].Number; its[0].Number%interval == 0 {
-			start = its[0].Number - interval
-		}
-	}
+	start := startOf(its)
 	from, to := start+c.Measure.WarmUp+1, math.MaxInt
 	if w.Declared {
 		from, to = c.Measure.First, c.Measure.Last
@@ -72,6 +67,18 @@ func window(c *Contract, log *Log, its []Iteration) ([]Iteration, Window) {
 	w.Lines = len(steady)
 	w.Complete = w.Declared && w.First == c.Measure.First && w.Last == c.Measure.Last
 	return steady, w
+}
+
+// startOf is the iteration after which a run began. Its first line is that of its first iteration (Core 0.16 on, or
+// --log-interval 1), or ends the first of several intervals of one length, which begin at multiples of it.
+func startOf(its []Iteration) int {
+	if len(its) > 2 {
+		interval := its[2].Number - its[1].Number
+		if its[1].Number-its[0].Number == interval && its[0].Number%interval == 0 {
+			return its[0].Number - interval
+		}
+	}
+	return its[0].Number - 1
 }
 
 // StepTimes are the statistics of steady step times, in seconds. Median and quartiles stand against the odd slow step.

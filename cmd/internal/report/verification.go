@@ -117,6 +117,9 @@ func verdictOf(v *evidence.Verification) string {
 	switch v.Outcome {
 	case evidence.Agrees:
 		w := v.Worst()
+		if w.OfOutOfMem {
+			return "it ran out of memory, as the prediction says"
+		}
 		return fmt.Sprintf("the prediction holds: the worst rank is off by %+.2f %%, %g %% are allowed", 100*w.Deviation, 100*v.Tolerance)
 	case evidence.Deviates:
 		return fmt.Sprintf("the prediction does not hold within %g %%", 100*v.Tolerance)
