@@ -14,14 +14,11 @@ import (
 type Basis string
 
 const (
-	Exact   Basis = "exact"   // counted from shapes, as the framework's own recordings have it byte for byte
-	Derived Basis = "derived" // follows from the upstream source, without a recording to hold it against
-	Fitted  Basis = "fitted"  // a constant fitted to measured peaks
+	Exact   Basis = "exact"   // arithmetic of the framework itself, byte for byte where there is a recording
+	Derived Basis = "derived" // follows from sources or reports, within bounds
+	Fitted  Basis = "fitted"  // rests on a constant chosen with measured peaks in view
 	Assumed Basis = "assumed" // nobody has measured it
 )
-
-// bases in the order in which they are told.
-var bases = [...]Basis{Exact, Derived, Fitted, Assumed}
 
 // Account is where the memory of one layout goes.
 type Account struct {
@@ -81,8 +78,6 @@ type KindAccount struct {
 	Kept    int64             `json:"kept"`
 	Dropped int64             `json:"recomputed"`
 	Tensors []memmodel.Tensor `json:"tensors"` // largest first
-	// Basis is that of what the kind keeps, as shares.
-	Basis map[Basis]float64 `json:"basis"`
 }
 
 // AccountOf accounts for the memory of a layout.
@@ -96,18 +91,17 @@ func AccountOf(ctx context.Context, r Request, l layout.Layout) (*Account, error
 	if err != nil {
 		return nil, err
 	}
-	run := p.memory.Run()
 	out := &Account{Key: l.String(), Kinds: kindsIn(p, &l), Excluded: []string{}}
 	var plain []Stage
 	for i := range stages {
 		s := &stages[i]
 		plain = append(plain, stageOf(p.model, &l, s))
-		out.Stages = append(out.Stages, accountStage(plain[i], s, &run))
+		out.Stages = append(out.Stages, accountStage(plain[i], s))
 		if s.PeakAllocated > stages[out.Worst].PeakAllocated {
 			out.Worst = i
 		}
 	}
-	out.Shares = out.shares(&stages[out.Worst])
+	out.Shares = sharesOf(&stages[out.Worst])
 	if out.Fit, err = Judged(r, plain); err != nil {
 		return nil, err
 	}
@@ -115,7 +109,7 @@ func AccountOf(ctx context.Context, r Request, l layout.Layout) (*Account, error
 	return out, ctx.Err()
 }
 
-func accountStage(plain Stage, s *memmodel.Stage, run *memmodel.Run) StageAccount {
+func accountStage(plain Stage, s *memmodel.Stage) StageAccount {
 	out := StageAccount{Stage: plain, InFlight: s.InFlight, Backward: s.InBackward, Host: s.Host}
 	out.AtStep = s.PeakAllocated != passPeak(s)
 	optimizer := s.Optimizer
@@ -126,7 +120,11 @@ func accountStage(plain Stage, s *memmodel.Stage, run *memmodel.Run) StageAccoun
 		{"weights", s.Weights, Exact, "parameters of the rank x bytes of their type", "memory-model.md 2.1; memmodel/parameters.go, recorded in oracle/param_counts.json"},
 		{"gradients", s.Gradients, Exact, "buffer elements, padding included, x bytes of a main gradient", "memory-model.md 2.2; memmodel/buffers.go, recorded in oracle/dist_optimizer.json"},
 		{"optimizer", optimizer, Exact, "shard of the buffer x (master + two moments)", "memory-model.md 2.3; memmodel/state.go"},
-		{"workspaces", s.Workspace, Derived, "cuBLAS workspaces of PyTorch and Transformer Engine, NCCL-free buffers, batch", "memory-findings.md C1; memmodel/workspace.go"},
+		{"workspaces", s.Workspace, Exact, "cuBLAS workspaces of PyTorch and Transformer Engine, and other buffers that stay", "memory-findings.md C1; memmodel/workspace.go"},
+	}
+	transient := Assumed
+	if s.Provenance.Fitted >= s.Transient {
+		transient = Fitted
 	}
 	if out.AtStep {
 		rest := s.PeakAllocated - s.Weights - s.Gradients - optimizer - s.Workspace
@@ -134,7 +132,7 @@ func accountStage(plain Stage, s *memmodel.Stage, run *memmodel.Run) StageAccoun
 	} else {
 		parts = append(parts,
 			Part{"saved activations", s.Activations, Exact, "tensors kept for backward, of every chunk in flight at the peak", "memory-model.md 3; memmodel/attention.go, feedforward.go, experts.go, recorded in oracle/activations.json"},
-			Part{"running layer", s.Transient, Derived, "what lives only while one layer, or the loss, runs", "memory-model.md 3.5 to 3.7; memmodel/transient.go, head.go"})
+			Part{"running layer", s.Transient, transient, "what lives only while one layer, or the loss, runs", "memory-model.md 3.5 to 3.7; memmodel/transient.go, head.go"})
 	}
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Bytes == 0 })
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -172,7 +170,7 @@ func kindsIn(p *pricer, l *layout.Layout) []KindAccount {
 		}
 		kinds = append(kinds, kind)
 		k := KindAccount{Name: kindName(kind), Layers: make([]int, l.PP), Tensors: p.memory.LayerTensors(l, kind)}
-		k.sum(kind)
+		k.sum()
 		out = append(out, k)
 		return len(out) - 1
 	}
@@ -189,33 +187,15 @@ func kindsIn(p *pricer, l *layout.Layout) []KindAccount {
 	return out
 }
 
-// routerTensor is the one saved tensor with a fitted size (memmodel's routerBytesPerEntry).
-const routerTensor = "router"
-
 // sum adds the tensors up and sorts them.
-func (k *KindAccount) sum(kind arch.Layer) {
-	by := map[Basis]int64{}
+func (k *KindAccount) sum() {
 	for _, t := range k.Tensors {
-		if t.Recomputed {
-			k.Dropped += t.Bytes
-			continue
-		}
-		if t.Offloaded {
-			continue
-		}
-		k.Kept += t.Bytes
 		switch {
-		case t.Name == routerTensor:
-			by[Fitted] += t.Bytes
-		case kind.Mixer == arch.GatedDeltaNet: // no recording of it exists
-			by[Assumed] += t.Bytes
-		default:
-			by[Exact] += t.Bytes
+		case t.Recomputed:
+			k.Dropped += t.Bytes
+		case !t.Offloaded:
+			k.Kept += t.Bytes
 		}
-	}
-	k.Basis = map[Basis]float64{}
-	for b, n := range by {
-		k.Basis[b] = float64(n) / float64(k.Kept)
 	}
 	slices.SortStableFunc(k.Tensors, func(a, b memmodel.Tensor) int { return cmp.Compare(b.Bytes, a.Bytes) })
 }
@@ -232,30 +212,10 @@ func kindName(kind arch.Layer) string {
 	return mixer + " + " + feedforward
 }
 
-// shares divides the worst stage's peak by basis; saved activations count as their layers' tensors do.
-func (a *Account) shares(s *memmodel.Stage) map[Basis]float64 {
-	saved := map[Basis]float64{}
-	var all float64
-	for i := range a.Kinds {
-		k := &a.Kinds[i]
-		weight := float64(k.Kept) * float64(k.Layers[a.Worst])
-		all += weight
-		for b, share := range k.Basis {
-			saved[b] += weight * share
-		}
-	}
-	out := map[Basis]float64{}
+// sharesOf divides a stage's peak by what its bytes rest on.
+func sharesOf(s *memmodel.Stage) map[Basis]float64 {
 	peak := float64(s.PeakAllocated)
-	for _, p := range a.Stages[a.Worst].Parts {
-		if p.Name != "saved activations" || all == 0 {
-			out[p.Basis] += float64(p.Bytes) / peak
-			continue
-		}
-		for _, b := range bases {
-			if saved[b] > 0 {
-				out[b] += float64(p.Bytes) / peak * saved[b] / all
-			}
-		}
+	return map[Basis]float64{
+		Exact: float64(s.Provenance.Exact) / peak, Fitted: float64(s.Provenance.Fitted) / peak, Assumed: float64(s.Provenance.Assumed) / peak,
 	}
-	return out
 }
