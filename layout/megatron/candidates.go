@@ -72,11 +72,8 @@ func (c *launch) varied(o *Option) []candidate {
 			list = append(list, drop)
 		}
 		return list
-	case o.Name == hybridPatternFlag:
-		pattern := c.str(o.Dest)
-		if plain := strings.ReplaceAll(pattern, "|", ""); plain != pattern && plain != "" {
-			return []candidate{{edit: edit{option: o, texts: []string{plain}}}, drop}
-		}
+	case o.Name == hybridPatternFlag && c.hybrid():
+		return append(c.otherPatterns(o), drop)
 	case o.Dest == "hierarchical_context_parallel_sizes":
 		var list []candidate
 		for _, a := range layout.Divisors(c.Degrees.CP) {
@@ -104,6 +101,25 @@ func (c *launch) varied(o *Option) []candidate {
 		return []candidate{drop}
 	}
 	return nil
+}
+
+// otherPatterns are the hybrid pattern without unknown letters and with equal MTP parts, and without its pipes.
+func (c *launch) otherPatterns(o *Option) []candidate {
+	h := c.Shape.Hybrid
+	known := func(r rune) rune {
+		if strings.ContainsRune("MG*D+-E|", r) {
+			return r
+		}
+		return -1
+	}
+	main, mtp := strings.Map(known, strings.Join(h.Segments, "|")), strings.Repeat("/"+strings.Map(known, h.MTP), min(h.Depths, 1<<8))
+	var list []candidate
+	for _, text := range []string{main + mtp, strings.ReplaceAll(main, "|", "") + mtp} {
+		if text != "" && text != c.str(o.Dest) {
+			list = append(list, candidate{edit: edit{option: o, texts: []string{text}}})
+		}
+	}
+	return list
 }
 
 // shortened takes one value out of a list.
@@ -140,7 +156,7 @@ func (c *launch) numbered(o *Option, drop candidate) []candidate {
 	for _, n := range c.near(v) {
 		list = append(list, candidate{edit: edit{option: o, texts: []string{itoa(n)}}, below: n < v})
 	}
-	if c.given(o.Dest) && (o.Default.IsNone() || v < 1 || o.Default.Int() == 0) {
+	if c.given(o.Dest) && (o.Default.IsNone() || v < 1 || o.Default.Int() <= 0) {
 		list = slices.Insert(list, min(4, len(list)), drop)
 	}
 	return list

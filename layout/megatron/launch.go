@@ -123,7 +123,7 @@ func newLaunch(r *Resolved, o *CheckSettings) *launch {
 }
 
 // sane reports whether the other rules may divide by the sizes.
-func (c *launch) sane() bool { return !c.judge.Broken(&sizesRule.Rule) }
+func (c *launch) sane() bool { return c.badSize() == "" }
 
 // derive fills in what needs sizes of at least 1.
 func (c *launch) derive() {

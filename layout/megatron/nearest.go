@@ -3,6 +3,8 @@ package megatron
 import (
 	"fmt"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 const (
@@ -18,7 +20,6 @@ func nearestFlag(name string, r Release) string {
 	}
 	bare := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 	best, distance := "", max(2, len(bare)/3)+1
-	row := make([]int, maxNearestText+1)
 	for _, o := range optionsOf(r).all {
 		if o.Hidden {
 			continue
@@ -28,7 +29,7 @@ func nearestFlag(name string, r Release) string {
 			if d := len(spelling) - len(bare); d >= distance || -d >= distance {
 				continue
 			}
-			if d := editDistance(bare, spelling, row); d < distance {
+			if d := levenshtein.ComputeDistance(bare, spelling); d < distance {
 				best, distance = s, d
 			}
 		}
@@ -42,36 +43,15 @@ func nearestChoice(text string, choices []string) string {
 		return ""
 	}
 	best, distance := "", max(1, len(text)/2)+1
-	row := make([]int, maxNearestText+1)
 	for _, c := range choices {
 		if len(c) > maxNearestText {
 			continue
 		}
-		if d := editDistance(text, c, row); d < distance {
+		if d := levenshtein.ComputeDistance(text, c); d < distance {
 			best, distance = c, d
 		}
 	}
 	return best
-}
-
-// editDistance is the Levenshtein distance in bytes. row has room for len(b)+1.
-func editDistance(a, b string, row []int) int {
-	row = row[:len(b)+1]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal, row[j+1] = row[j+1], min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // clipped shortens text from outside before it goes into a message.

@@ -126,9 +126,19 @@ type half struct {
 // of returns the nearest changes after which the rule holds and no other error has come: single ones, and where there are
 // none, up to three together, of which each further one repairs what the one before broke. Each was judged again.
 func (p *repairer) of(f buildFailure) []string {
+	texts := []string{}
+	for _, edits := range p.editsOf(f) {
+		if text := repairText(edits); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func (p *repairer) editsOf(f buildFailure) [][]edit {
 	budget := min(maxTriesEach, p.left)
 	p.left -= budget
-	found := []string{}
+	var found [][]edit
 	var halves []half
 	search := func(c *launch, r *rule, before []edit) {
 		for _, list := range c.candidates(r) {
@@ -151,9 +161,7 @@ func (p *repairer) of(f buildFailure) []string {
 				case !ok:
 				case next.next == nil:
 					*side++
-					if text := repairText(edits); !slices.Contains(found, text) {
-						found = append(found, text)
-					}
+					found = append(found, edits)
 				case len(edits) < maxEdits && len(halves) < maxHalves:
 					halves = append(halves, next)
 				}

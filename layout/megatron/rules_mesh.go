@@ -2,14 +2,40 @@ package megatron
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 )
 
-// sizesRule is first of all: the other rules divide by the sizes.
-var sizesRule = shared(folding.RuleDegreePositive, "--tensor-model-parallel-size", "--context-parallel-size", "--pipeline-model-parallel-size",
-	"--expert-model-parallel-size", "--expert-tensor-parallel-size", "--seq-length")
+// sizesRule is first of all: the other rules divide by the sizes, and multiply them.
+var sizesRule = widened(folding.RuleDegreePositive,
+	func(c *launch) bool { return c.badSize() != "" },
+	func(c *launch) string { return c.badSize() },
+	"--tensor-model-parallel-size", "--context-parallel-size", "--pipeline-model-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+	"--seq-length", "--micro-batch-size", "--global-batch-size", virtualStagesFlag, "--num-distributed-optimizer-instances")
+
+// badSize names a size that is below 1, or beyond what anybody trains with, "" if there is none. A batch below 1 is a rule of
+// its own.
+func (c *launch) badSize() string {
+	d := &c.Degrees
+	for _, s := range []struct {
+		flag           string
+		n, least, most int
+	}{{"--tensor-model-parallel-size", d.TP, 1, layout.MaxSize}, {"--context-parallel-size", d.CP, 1, layout.MaxSize},
+		{"--pipeline-model-parallel-size", d.PP, 1, layout.MaxSize}, {"--expert-model-parallel-size", d.EP, 1, layout.MaxSize},
+		{"--expert-tensor-parallel-size", d.ETP, 1, layout.MaxSize}, {"--seq-length", c.l.SeqLength, 1, layout.MaxSequence},
+		{"--micro-batch-size", c.Batch.MicroBatchSize, math.MinInt, layout.MaxSize}, {"--global-batch-size", c.Batch.GlobalBatchSize, math.MinInt, layout.MaxSequence},
+		{"virtual stages", c.l.VPP, 1, layout.MaxSize}, {"--num-distributed-optimizer-instances", c.OptimizerInstances, math.MinInt, layout.MaxSize}} {
+		switch {
+		case s.n < s.least:
+			return fmt.Sprintf("%s %d: must be at least %d", s.flag, s.n, s.least)
+		case s.n > s.most:
+			return fmt.Sprintf("%s %d: at most %d is read", s.flag, s.n, s.most)
+		}
+	}
+	return ""
+}
 
 // meshRules are about the world, both meshes and the process groups.
 var meshRules = []rule{
