@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/alecthomas/kong"
 )
@@ -50,6 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var g grammar
 	exited := -1
 	out := &sticky{w: stdout}
+	results := outputTo(out, stdout, os.Getenv)
 	parser, err := kong.New(&g,
 		kong.Name("moeplan"),
 		kong.Description(description),
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.WithHyphenPrefixedParameters(true), // so that --seq -5 is an error about -5
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{out, stderr}),
+		kong.Bind(streams{results, stderr}),
 	)
 	if err != nil {
 		return complain(stderr, err, false)

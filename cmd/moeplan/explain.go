@@ -53,7 +53,7 @@ func (c *explainCmd) list(s streams) error {
 		}
 		return writeJSON(s.out, map[string]any{"rules": all, "terms": terms})
 	}
-	t := report.Table{Head: []string{"rule", "severity", "noticed at", "condition"}, Text: []int{0, 1, 2, 3}}
+	t := report.Table{Head: []string{"rule", "severity", "noticed at", "condition"}, Text: []int{0, 1, 2, 3}, Least: []int{2}}
 	for i := range rules {
 		r := &rules[i]
 		t.Add(string(r.ID), string(r.Severity), string(r.NoticedAt), r.Title)

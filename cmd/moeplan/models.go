@@ -33,7 +33,7 @@ func (c *modelsCmd) Run(s streams) error {
 	}
 	t := report.Table{
 		Head: []string{"model", "total B", "active B", "layers", "hidden", "experts", "top-k", "attention", "MTP", "unverified"},
-		Text: []int{0, 7, 9},
+		Text: []int{0, 7, 9}, Least: []int{4, 9, 8, 3, 6},
 	}
 	for _, m := range models {
 		total, active := m.Parameters()

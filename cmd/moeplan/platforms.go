@@ -51,7 +51,7 @@ func (c *platformsCmd) Run(s streams) error {
 	}
 	t := report.Table{
 		Head: []string{"platform", "name", "memory GiB", "bf16 TFLOPS", "fp8 TFLOPS", "NVLink domain", "node", "NVLink GB/s", "NIC Gbit/s"},
-		Text: []int{0, 1},
+		Text: []int{0, 1}, Least: []int{1, 4, 6},
 	}
 	for _, p := range platforms {
 		t.Add(p.ID, p.Name, figure(p.MemoryGiB), figure(p.BF16TFLOPS), figure(p.FP8TFLOPS), figure(p.Domain), figure(p.Node),

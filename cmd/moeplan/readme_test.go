@@ -21,6 +21,7 @@ func TestReadmeShowsTheRealAnswer(t *testing.T) {
 	if len(parts) != 5 || strings.TrimSpace(parts[1]) != command {
 		t.Fatalf("the README's first block is not %q", command)
 	}
+	t.Setenv("COLUMNS", "")
 	var out, problems bytes.Buffer
 	if code := run(context.Background(), strings.Fields(command)[3:], &out, &problems); code != 0 {
 		t.Fatalf("exit %d: %s", code, &problems)
@@ -37,7 +38,8 @@ func TestReadmeShowsTheRealAnswer(t *testing.T) {
 	}
 }
 
-// TestWidth: the screen fits 100 columns, but for layouts that are longer by themselves.
+// TestWidth: the screen fits what the reader has, 100 columns if that is not known, but for layouts and commands that are
+// longer by themselves.
 func TestWidth(t *testing.T) {
 	for _, question := range []string{
 		"--gpus 256 --model qwen3-235b",
@@ -47,14 +49,18 @@ func TestWidth(t *testing.T) {
 		"--gpus 8 --model deepseek-v3",
 		"--gpus 16384 --model kimi-k2 --gpu gb300 --grads bf16 --moments bf16",
 	} {
-		var out, problems bytes.Buffer
-		run(context.Background(), strings.Fields(question), &out, &problems)
-		for line := range strings.Lines(out.String()) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 && !strings.Contains(line, "split=") {
-				t.Errorf("%s: %d columns: %s", question, n, line)
-			}
-			if strings.TrimRight(line, "\n") != strings.TrimRight(line, " \n") {
-				t.Errorf("%s: trailing blanks: %q", question, line)
+		for columns, width := range map[string]int{"": 100, "80": 80} {
+			t.Setenv("COLUMNS", columns)
+			var out, problems bytes.Buffer
+			run(context.Background(), strings.Fields(question), &out, &problems)
+			for line := range strings.Lines(out.String()) {
+				long := strings.Contains(line, "split=") || width < 100 && strings.Contains(line, " tp") || strings.HasSuffix(line, "\\\n")
+				if n := len([]rune(strings.TrimRight(line, "\n"))); n > width && !long {
+					t.Errorf("%s: %d columns of %d: %s", question, n, width, line)
+				}
+				if strings.TrimRight(line, "\n") != strings.TrimRight(line, " \n") {
+					t.Errorf("%s: trailing blanks: %q", question, line)
+				}
 			}
 		}
 	}

@@ -40,7 +40,8 @@ func (c *recipesCmd) Run(s streams) error {
 	if len(found) == 0 {
 		return usage("no published layout matches; moeplan recipes lists all %d", len(recipes.All()))
 	}
-	t := report.Table{Head: []string{"id", "model", "gpu", "gpus", "precision", "gbs", "layout", "reached", "source"}, Text: []int{0, 1, 2, 4, 6, 8}}
+	t := report.Table{Head: []string{"id", "model", "gpu", "gpus", "precision", "gbs", "layout", "reached", "source"}, Text: []int{0, 1, 2, 4, 6, 8},
+		Least: []int{8, 5, 4}}
 	for _, r := range found {
 		name := r.About
 		if name == "" {

@@ -59,7 +59,7 @@ func (c *Checked) JSON() any {
 
 // Check writes what a check understood, what breaks, whether it fits and where it stands.
 func Check(w io.Writer, c *Checked) {
-	p := printer{w: w}
+	p := printerTo(w)
 	j := c.Judgement
 	where := firstWord(c.Command.File, c.Script.Name)
 	if c.Command.Line > 0 {
@@ -112,7 +112,7 @@ func (c *Checked) understood(p printer) {
 	j := c.Judgement
 	if j.Layout != nil {
 		l := j.Layout
-		p.section("LAYOUT", wrapLayout(l.String())...)
+		p.section("LAYOUT", p.wrapLayout(l.String())...)
 		etp := "given"
 		if j.Resolved != nil && j.Resolved.ETPFromTP {
 			etp = "not given, so Megatron takes TP"
@@ -180,6 +180,6 @@ func (c *Checked) verdict(p printer) {
 	}
 	if b := c.Base; b != nil {
 		p.prose("RANK", fmt.Sprintf("%d of %d pairs of meshes, %.0f %% longer than the best when both are tuned; best:", b.Place, b.Of, 100*b.SlowerBy))
-		p.section("", wrapLayout(b.Best)...)
+		p.section("", p.wrapLayout(b.Best)...)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // Diff writes two layouts side by side.
 func Diff(w io.Writer, d *plan.Difference) error {
 	a, b := &d.A.Plan, &d.B.Plan
-	p := printer{w: w}
-	p.section("A", wrapLayout(a.Key)...)
-	p.section("B", wrapLayout(b.Key)...)
+	p := printerTo(w)
+	p.section("A", p.wrapLayout(a.Key)...)
+	p.section("B", p.wrapLayout(b.Key)...)
 	p.blank()
 
 	if len(d.Flags) > 0 {

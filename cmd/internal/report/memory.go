@@ -12,8 +12,8 @@ import (
 // Memory writes where the bytes of a layout go: every stage, then the worst one in parts, what one layer keeps, and what
 // each choice would save. why adds formula and source to each line.
 func Memory(w io.Writer, a *plan.Account, why bool) error {
-	p := printer{w: w}
-	p.section("LAYOUT", wrapLayout(a.Key)...)
+	p := printerTo(w)
+	p.section("LAYOUT", p.wrapLayout(a.Key)...)
 	worst := &a.Stages[a.Worst]
 	p.prose("FIT", fmt.Sprintf("%s: the allocated peak is %s GiB on stage %d of %d, %s; the limit is %s of %.2f GiB, %.2f of headroom",
 		strings.ToUpper(string(a.Fit.Grade)), gibs(a.Fit.PeakBytes), a.Worst, len(a.Stages), moment(worst), gibs(a.Fit.LimitBytes), a.Fit.MemoryGiB, a.Fit.HeadroomGiB))

@@ -10,8 +10,8 @@ import (
 
 // Next writes the experiments to try on a layout, one after the other; sources adds where each claim comes from.
 func Next(w io.Writer, e *plan.Experiments, sources bool) {
-	p := printer{w: w}
-	p.section("LAYOUT", wrapLayout(e.Key)...)
+	p := printerTo(w)
+	p.section("LAYOUT", p.wrapLayout(e.Key)...)
 	p.section("BASELINE", fmt.Sprintf("%s s a step at bring-up; expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Wall))
 	p.blank()
 	for i := range e.List {

@@ -14,11 +14,11 @@ import (
 
 const gib = float64(1 << 30)
 
-// Screen writes the main screen: the answer, at most 100 columns wide. flags are those that repeat the question in
+// Screen writes the main screen: the answer, at most 100 columns wide, and folded to what the reader has. flags are those that repeat the question in
 // the command which checks the answer, as far as the layout's text does not say it; gpuFile is the file that describes
 // the platform, if it is not one of the catalogue.
 func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
-	p := printer{w: w}
+	p := printerTo(w)
 	p.question(m, r)
 	if len(r.Plans) == 0 {
 		p.miss(r)
@@ -34,18 +34,24 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	p.check(m, r, flags, gpuFile)
 }
 
-// printer writes sections whose first line carries a label.
-type printer struct{ w io.Writer }
+// printer writes sections whose first line carries a label. Only layouts and commands, which are to be copied, may pass
+// its width.
+type printer struct {
+	w     io.Writer
+	width int
+	color bool
+}
 
 const labelWidth = 12
-
-// width is that of the screen; only layouts and commands, which are to be copied, may pass it.
-const width = 100
 
 // section prints lines under a label as they are.
 func (p printer) section(label string, lines ...string) {
 	for _, l := range lines {
-		fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%-*s%s", labelWidth, label, l), " "))
+		padding := ""
+		if l != "" {
+			padding = strings.Repeat(" ", max(0, labelWidth-len(label)))
+		}
+		fmt.Fprintln(p.w, strings.TrimRight(p.paint(labelStyle(label), label)+padding+p.paintVerdict(l), " "))
 		label = ""
 	}
 }
@@ -53,20 +59,19 @@ func (p printer) section(label string, lines ...string) {
 // prose prints sentences under a label, each broken between words where it would pass the width.
 func (p printer) prose(label string, sentences ...string) {
 	for _, s := range sentences {
-		line := ""
-		for word := range strings.FieldsSeq(s) {
-			switch {
-			case line == "":
-				line = word
-			case labelWidth+len(line)+1+len(word) > width:
-				p.section(label, line)
-				label, line = "", "  "+word
-			default:
-				line += " " + word
-			}
-		}
-		p.section(label, line)
+		p.section(label, fold(s, p.width-labelWidth, 2)...)
 		label = ""
+	}
+}
+
+// flush prints a sentence without a label, broken likewise.
+func (p printer) flush(sentence string) {
+	if len(sentence) <= p.width {
+		fmt.Fprintln(p.w, sentence)
+		return
+	}
+	for _, l := range fold(sentence, p.width, 2) {
+		fmt.Fprintln(p.w, l)
 	}
 }
 
@@ -84,7 +89,7 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 	if m.MTPNumLayers > 0 {
 		line += fmt.Sprintf(", %d MTP", m.MTPNumLayers)
 	}
-	fmt.Fprintln(p.w, line)
+	p.flush(line)
 	// An assumed value carries the flag that sets it.
 	flag := func(name, flag string) string {
 		if r.Assumes(name) {
@@ -100,12 +105,12 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 			routing = fmt.Sprintf("; imbalance %.2f", q.Imbalance)
 		}
 	}
-	p.section("ASSUMED",
+	p.facts("ASSUMED",
 		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; the allocated peak may take %.2f", q.Platform,
 			flag("gpu", "--gpu"), plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
 		fmt.Sprintf("of %.2f GiB%s; seq %d%s, gbs %d%s", q.MemoryGiB, flag("headroom", "--headroom"),
-			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch")),
-		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam", q.Precision,
+			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch"))+";",
+		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam;", q.Precision,
 			q.Gradients, flag("gradients", "--grads"), q.Moments, flag("optimizer", "--moments")),
 		"Core main"+routing)
 	if f := q.Factors; f != nil {
@@ -117,6 +122,17 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 // evenRouting is the imbalance below which a plan has no room for the routing of real data, where 1.2 to 2 is common
 // (memory-model.md 3.6).
 const evenRouting = 1.2
+
+// facts prints lines as they are where they fit, else as prose.
+func (p printer) facts(label string, lines ...string) {
+	for _, l := range lines {
+		if labelWidth+len(l) > p.width {
+			p.prose(label, strings.Join(lines, " "))
+			return
+		}
+	}
+	p.section(label, lines...)
+}
 
 func (p printer) first(m *arch.Model, r *plan.Result) {
 	best := &r.Plans[0]
@@ -130,8 +146,8 @@ func (p printer) first(m *arch.Model, r *plan.Result) {
 	default:
 		verdict += fmt.Sprintf(", up to a routing imbalance of %.1f in one layer", *i)
 	}
-	p.section("TRY FIRST", wrapLayout(best.Key)...)
-	p.section("", verdict)
+	p.section("TRY FIRST", p.wrapLayout(best.Key)...)
+	p.prose("", verdict)
 	p.prose("", "published twin: "+twin(best.PublishedTwin))
 	p.blank()
 }
@@ -154,52 +170,15 @@ func twin(t *plan.Twin) string {
 	return text + " (" + t.ID + ")"
 }
 
-// wrapLayout breaks a layout's text before split= where it would pass 100 columns.
-func wrapLayout(key string) []string {
-	if len(key)+labelWidth <= width {
+// wrapLayout breaks a layout's text before split= where it would pass the width.
+func (p printer) wrapLayout(key string) []string {
+	if len(key)+labelWidth <= p.width {
 		return []string{key}
 	}
 	if i := strings.Index(key, "split="); i > 0 {
 		return []string{strings.TrimSpace(key[:i]), key[i:]}
 	}
 	return []string{key}
-}
-
-// table lists the plans: the two meshes side by side, so that folding is seen.
-func (p printer) table(m *arch.Model, r *plan.Result) {
-	fmt.Fprintln(p.w, " #  attention      experts                                peak GiB  max hot in exposed s/step +-15 %")
-	fmt.Fprintln(p.w, "    TP CP   DP PP  ETP  EP  EDP vpp mbs recompute            lo-hi    I NVLink  s/step    now  tuned")
-	for i := range r.Plans {
-		pl := &r.Plans[i]
-		s := &pl.Sizes
-		equal := " "
-		if pl.EqualToBest {
-			equal = "="
-		}
-		imbalance, hot := "-", "-"
-		if pl.MaxImbalance != nil {
-			imbalance = fmt.Sprintf("%.1f", *pl.MaxImbalance)
-			if *pl.MaxImbalance >= plan.MostImbalance(m, s.EP) {
-				imbalance = "any"
-			}
-		}
-		if pl.NVLinkFraction != nil {
-			hot = fmt.Sprintf("%.0f %%", 100**pl.NVLinkFraction)
-		}
-		experts := fmt.Sprintf("%4d%4d%5d", s.ETP, s.EP, s.EDP)
-		if m.MoE == nil {
-			experts = fmt.Sprintf("%4s%4s%5s", "-", "-", "-")
-		}
-		fmt.Fprintf(p.w, "%2d%s%3d%3d%5d%3d %s%4d%4d %-17s%8s%5s%7s%8s%7s%7s\n",
-			pl.Rank, equal, s.TP, s.CP, s.DP, s.PP, experts, s.VPP, s.MicroBatchSize, shortRecompute(s.Recompute),
-			peakRange(pl), imbalance, hot, seconds(pl.ExposedMS), seconds(pl.StepTimeMS), seconds(pl.TunedTimeMS))
-	}
-	fmt.Fprintf(p.w, "ordered by %s; = not distinguishable, simplest first   now: alltoall, eager\n", r.Request.OrderedBy)
-	fmt.Fprintf(p.w, "tuned: %s\n", r.Plans[0].TunedSoftware)
-	if legend := legendOf(r.Plans); legend != "" {
-		fmt.Fprintln(p.w, "recompute: "+legend)
-	}
-	p.blank()
 }
 
 // peakRange is what the card sees of the worst stage.
@@ -250,49 +229,6 @@ func (p printer) why(best *plan.Plan) {
 	}
 }
 
-// memory shows the first plan stage by stage; neighbouring stages that hold the same share a line.
-func (p printer) memory(r *plan.Result) {
-	best := &r.Plans[0]
-	capacity := r.Request.MemoryGiB
-	p.section("MEMORY 1", "GiB     dense  expert  activations  other  allocated  outside    card")
-	for i := 0; i < len(best.Stages); {
-		j, most := i+1, i
-		for ; j < len(best.Stages) && sameState(&best.Stages[i].Memory, &best.Stages[j].Memory); j++ {
-			if best.Stages[j].Memory.PeakAllocated > best.Stages[most].Memory.PeakAllocated {
-				most = j
-			}
-		}
-		name := fmt.Sprintf("pp%d", i)
-		if j > i+1 {
-			name = fmt.Sprintf("pp%d-%d", i, j-1)
-		}
-		m := &best.Stages[most].Memory
-		low, high := float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib
-		allocated := float64(m.PeakAllocated) / gib
-		p.section("", fmt.Sprintf("%-7s %5.1f  %6.1f  %11.1f  %5.1f  %9.1f  %3.0f-%-3.0f %7s  %s %.0f", name,
-			float64(m.DenseState)/gib, float64(m.ExpertState)/gib, float64(m.Activations)/gib,
-			float64(m.Workspace+m.Transient)/gib, allocated, low-allocated, high-allocated,
-			fmt.Sprintf("%.0f-%.0f", low, high), bar(low, high, capacity), capacity))
-		i = j
-	}
-	p.section("", "of several stages the largest; other: workspaces and what the running layer needs;",
-		"outside: allocator slack, NCCL buffers, CUDA context")
-	p.blank()
-}
-
-// sameState reports whether two stages hold the same parameters, to a tenth of a GiB.
-func sameState(a, b *plan.Memory) bool {
-	round := func(n int64) int64 { return (n*10 + 1<<29) >> 30 }
-	return round(a.DenseState) == round(b.DenseState) && round(a.ExpertState) == round(b.ExpertState)
-}
-
-// bar draws the range of a peak against the card: # up to the lower figure, - up to the upper one.
-func bar(low, high, capacity float64) string {
-	const cells = 12
-	at := func(x float64) int { return int(min(max(x/capacity, 0), 1)*cells + 0.5) }
-	return strings.Repeat("#", at(low)) + strings.Repeat("-", at(high)-at(low)) + strings.Repeat(" ", cells-at(high)) + "|"
-}
-
 // pareto lists the layouts that no other beats in both time and memory.
 func (p printer) pareto(r *plan.Result) {
 	if len(r.Pareto) == 0 {
@@ -334,13 +270,14 @@ func (p printer) check(m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	if flags != "" {
 		lines = append(lines, fmt.Sprintf("  %s \\", strings.TrimSpace(flags)))
 	}
-	for _, l := range wrapLayout(r.Plans[0].Key) {
+	for _, l := range p.wrapLayout(r.Plans[0].Key) {
 		lines = append(lines, fmt.Sprintf("  '%s' \\", l))
 	}
-	lines = append(lines, "  > check.sh",
+	lines = append(lines, "  > check.sh")
+	p.section("CHECK", lines...)
+	p.prose("",
 		fmt.Sprintf("(one GPU, under --fake-process-group; expect %.1f GiB allocated at the peak of stage %d)",
 			float64(r.Plans[0].CheckPeak)/gib, r.Plans[0].CheckStage))
-	p.section("CHECK", lines...)
 }
 
 // miss explains why nothing fits, and what would.
@@ -350,21 +287,21 @@ func (p printer) miss(r *plan.Result) {
 		return
 	}
 	p.section("NOTHING", "fits. The nearest:")
-	p.section("", wrapLayout(m.Key)...)
-	p.section("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f;",
+	p.section("", p.wrapLayout(m.Key)...)
+	p.facts("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f;",
 		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib, float64(m.LimitBytes)/gib),
 		fmt.Sprintf("largest part: %s, %.1f GiB", m.Component, float64(m.ComponentBytes)/gib))
 	p.blank()
 	var ways []string
 	for _, w := range m.Remedies {
 		ways = append(ways, fmt.Sprintf("%s: %s", w.Change, w.Cost))
-		for _, l := range wrapLayout(w.Key) {
+		for _, l := range p.wrapLayout(w.Key) {
 			ways = append(ways, "  "+l)
 		}
 	}
 	if m.SmallestGPUs > 0 {
 		ways = append(ways, fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", m.SmallestGPUs))
-		for _, l := range wrapLayout(m.SmallestKey) {
+		for _, l := range p.wrapLayout(m.SmallestKey) {
 			ways = append(ways, "  "+l)
 		}
 	}

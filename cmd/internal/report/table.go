@@ -26,7 +26,10 @@ const (
 type Table struct {
 	Head []string
 	Text []int
-	rows [][]string
+	// Least lists the columns that may be left out where the reader has no room, the least important first. It matters to
+	// text alone: what a program reads is whole.
+	Least []int
+	rows  [][]string
 }
 
 // Add appends a row. A row whose width differs from the head's is a bug, and panics.
@@ -45,6 +48,18 @@ func (t *Table) Write(w io.Writer, f Format) error {
 			return err
 		}
 		return c.Error()
+	}
+	if columns := outputOf(w).Columns; f == Text && columns > 0 {
+		narrow, left := t.folded(max(narrowest, columns))
+		if err := narrow.Write(outputOf(w).Writer, f); err != nil || len(left) == 0 {
+			return err
+		}
+		for _, l := range fold(fmt.Sprintf("not shown in %d columns: %s", columns, strings.Join(left, ", ")), columns, 2) {
+			if _, err := fmt.Fprintln(w, l); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	rows := t.rows
 	if f == Markdown {

@@ -9,11 +9,11 @@ import (
 
 // Workflow writes the field's workflow as a checklist, filled in for one plan.
 func Workflow(w io.Writer, r *plan.Result, next *plan.Experiments) {
-	p := printer{w: w}
+	p := printerTo(w)
 	best := &r.Plans[0]
 	s := &best.Sizes
 	q := &r.Request
-	p.section("LAYOUT", wrapLayout(best.Key)...)
+	p.section("LAYOUT", p.wrapLayout(best.Key)...)
 	p.prose("", fmt.Sprintf("attention mesh TP %d x CP %d x DP %d x PP %d; MoE mesh ETP %d x EP %d x EDP %d x PP %d; %d GPUs (%s)",
 		s.TP, s.CP, s.DP, s.PP, s.ETP, s.EP, s.EDP, s.PP, q.GPUs, q.Platform))
 	p.blank()
