@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -51,10 +52,10 @@ func features(c *Contract, log *Log, trace *Trace) []FeatureCheck {
 		f.add("delay_wgrad_compute", "delayed weight gradients", Unproven, "no log line or kernel name shows it; compare runs with and without", fromNone)
 	}
 	if l.GradOverlap {
-		f.overlap("overlap_grad_reduce", "gradient overlap", KindDP)
+		f.overlap("overlap_grad_reduce", "gradient overlap", KindDP, OpReduceScatter, OpAllReduce)
 	}
 	if l.ParamOverlap {
-		f.overlap("overlap_param_gather", "parameter gather overlap", KindDP)
+		f.overlap("overlap_param_gather", "parameter gather overlap", KindDP, OpAllGather)
 	}
 	if l.TPOverlap {
 		f.tensorOverlap()
@@ -162,10 +163,21 @@ func (f *featureReader) dispatcher() {
 		f.add(key, name, Unproven, needTrace, fromNone)
 	case f.trace.Features[FeatureDeepEP.String()]+f.trace.Features[FeatureHybridEP.String()] > 0:
 		f.add(key, name, Contradicted, "the trace has kernels of a flex dispatcher", fromTrace)
-	case f.kind(KindEP).Kernels > 0 && f.trace.Guessed == 0:
-		f.add(key, name, Proven, fmt.Sprintf("%d NCCL kernels of expert groups in the trace", f.kind(KindEP).Kernels), fromTrace)
 	default:
+		f.collective(key, name, d)
+	}
+}
+
+// collective settles the dispatchers that NCCL carries: all-to-all is made of sends and receives, allgather is not.
+func (f *featureReader) collective(key, name, d string) {
+	exchanges, gathers := f.kind(KindEP, OpSendReceive).Kernels, f.kind(KindEP, OpAllGather).Kernels
+	switch {
+	case f.trace.Guessed > 0 || exchanges+gathers == 0:
 		f.add(key, name, Unproven, "the trace names no NCCL kernel of an expert group", fromTrace)
+	case (exchanges > 0) == (d == "alltoall"):
+		f.add(key, name, Proven, fmt.Sprintf("%s and %s of NCCL in expert groups", counted(exchanges, "exchange"), counted(gathers, "gather")), fromTrace)
+	default:
+		f.add(key, name, Contradicted, fmt.Sprintf("%s and %s of NCCL in expert groups", counted(exchanges, "exchange"), counted(gathers, "gather")), fromTrace)
 	}
 }
 
@@ -183,11 +195,11 @@ func (f *featureReader) kernels(key, name string, feature Feature, what string) 
 	}
 }
 
-// kind sums up an axis over the trace's devices.
-func (f *featureReader) kind(k Kind) (sum KindTrace) {
+// kind sums up an axis over the trace's devices, by some operations or, without any, by all.
+func (f *featureReader) kind(k Kind, ops ...Operation) (sum KindTrace) {
 	for i := range f.trace.Devices {
-		for _, t := range f.trace.Devices[i].Kinds {
-			if t.Kind == k {
+		for _, t := range f.trace.Devices[i].Operations {
+			if t.Kind == k && (len(ops) == 0 || slices.Contains(ops, t.Operation)) {
 				sum.Kernels, sum.Total, sum.Hidden = sum.Kernels+t.Kernels, sum.Total+t.Total, sum.Hidden+t.Hidden
 			}
 		}
@@ -195,8 +207,8 @@ func (f *featureReader) kind(k Kind) (sum KindTrace) {
 	return sum
 }
 
-// overlap settles an overlap by how much of an axis's communication is hidden.
-func (f *featureReader) overlap(key, name string, k Kind) {
+// overlap settles an overlap by how much of an axis's communication, by some operations or all, is hidden.
+func (f *featureReader) overlap(key, name string, k Kind, ops ...Operation) {
 	if e := f.event(FeatureRefused, "Disabling MoE expert-parallel communication overlap"); e != nil && key == "overlap_moe_expert_parallel_comm" {
 		f.addEvent(key, name, Contradicted, "", e)
 		return
@@ -208,12 +220,16 @@ func (f *featureReader) overlap(key, name string, k Kind) {
 		f.add(key, name, Unproven, needTrace, fromNone)
 		return
 	}
-	sum := f.kind(k)
+	sum := f.kind(k, ops...)
 	hidden := part(sum.Hidden, sum.Total)
-	text := fmt.Sprintf("%s of %s communication is hidden in the trace", percent(hidden), k)
+	what := k.String()
+	for i, op := range ops {
+		what += []string{" ", " and "}[min(i, 1)] + op.String()
+	}
+	text := fmt.Sprintf("%s of %s communication is hidden in the trace", percent(hidden), what)
 	switch {
 	case sum.Total == 0:
-		f.add(key, name, Unproven, fmt.Sprintf("the trace has no %s communication that is named", k), fromTrace)
+		f.add(key, name, Unproven, fmt.Sprintf("the trace has no %s communication that is named", what), fromTrace)
 	case hidden >= hiddenShare:
 		f.add(key, name, Proven, text, fromTrace)
 	case hidden <= barelyHidden:

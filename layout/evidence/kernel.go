@@ -32,11 +32,46 @@ const (
 	classCopy
 )
 
+// Operation is what a communication kernel does.
+type Operation uint8
+
+const (
+	OpOther Operation = iota
+	OpAllGather
+	OpReduceScatter
+	OpAllReduce
+	OpSendReceive // all-to-all too: NCCL builds it of sends and receives
+	numOperations
+)
+
+var operationNames = [numOperations]string{"other", "all-gather", "reduce-scatter", "all-reduce", "send-receive"}
+
+// String is the operation's name.
+func (o Operation) String() string { return operationNames[o] }
+
+// MarshalText writes the name.
+func (o Operation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// operationOf reads NCCL's kernel names, such as ncclDevKernel_ReduceScatter_Sum_f32_RING_LL.
+func operationOf(lower string) Operation {
+	for _, o := range []struct {
+		part string
+		op   Operation
+	}{{"allgather", OpAllGather}, {"all_gather", OpAllGather}, {"reducescatter", OpReduceScatter}, {"reduce_scatter", OpReduceScatter},
+		{"allreduce", OpAllReduce}, {"all_reduce", OpAllReduce}, {"sendrecv", OpSendReceive}, {"alltoall", OpSendReceive}, {"all_to_all", OpSendReceive}} {
+		if strings.Contains(lower, o.part) {
+			return o.op
+		}
+	}
+	return OpOther
+}
+
 // namedKernel is what a kernel's name tells.
 type namedKernel struct {
 	class   class
 	kind    Kind // of communication; KindOther if the name does not tell
 	feature Feature
+	op      Operation
 }
 
 // Feature is something that a contract can ask for and a kernel or a runtime call can prove.
@@ -66,15 +101,15 @@ var kernelNames = []struct {
 	named  namedKernel
 	source string
 }{
-	{"deep_ep::", namedKernel{classComm, KindEP, FeatureDeepEP}, "deepseek-ai/DeepEP csrc/kernels: deep_ep::intranode::dispatch, internode::combine, ..."},
-	{"hybrid_ep::", namedKernel{classComm, KindEP, FeatureHybridEP}, "deepseek-ai/DeepEP hybrid-ep: hybrid_ep::dispatch_kernel, combine_kernel, device_sync_kernel"},
-	{"nccldevkernel", namedKernel{classComm, KindOther, FeatureNCCL}, "NCCL from 2.19: ncclDevKernel_AllReduce_Sum_bf16_RING_LL"},
-	{"ncclkernel", namedKernel{classComm, KindOther, FeatureNCCL}, "NCCL before 2.19, RCCL"},
-	{"ncclsym", namedKernel{classComm, KindOther, FeatureNCCL}, "NCCL from 2.27, symmetric memory"},
-	{"nccl:", namedKernel{classComm, KindOther, FeatureNCCL}, "NCCL operations as some traces name them"},
-	{"userbuffers", namedKernel{classComm, KindTP, FeatureUserBuffers}, "TransformerEngine comm_gemm_overlap userbuffers kernels"},
-	{"nvshmem", namedKernel{classComm, KindOther, NoFeature}, "NVSHMEM's own kernels"},
-	{"multimem_all", namedKernel{classComm, KindTP, NoFeature}, "PyTorch symmetric memory collectives"},
+	{"deep_ep::", namedKernel{class: classComm, kind: KindEP, feature: FeatureDeepEP}, "deepseek-ai/DeepEP csrc/kernels: deep_ep::intranode::dispatch, internode::combine, ..."},
+	{"hybrid_ep::", namedKernel{class: classComm, kind: KindEP, feature: FeatureHybridEP}, "deepseek-ai/DeepEP hybrid-ep: hybrid_ep::dispatch_kernel, combine_kernel, device_sync_kernel"},
+	{"nccldevkernel", namedKernel{class: classComm, kind: KindOther, feature: FeatureNCCL}, "NCCL from 2.19: ncclDevKernel_AllReduce_Sum_bf16_RING_LL"},
+	{"ncclkernel", namedKernel{class: classComm, kind: KindOther, feature: FeatureNCCL}, "NCCL before 2.19, RCCL"},
+	{"ncclsym", namedKernel{class: classComm, kind: KindOther, feature: FeatureNCCL}, "NCCL from 2.27, symmetric memory"},
+	{"nccl:", namedKernel{class: classComm, kind: KindOther, feature: FeatureNCCL}, "NCCL operations as some traces name them"},
+	{"userbuffers", namedKernel{class: classComm, kind: KindTP, feature: FeatureUserBuffers}, "TransformerEngine comm_gemm_overlap userbuffers kernels"},
+	{"nvshmem", namedKernel{class: classComm, kind: KindOther, feature: NoFeature}, "NVSHMEM's own kernels"},
+	{"multimem_all", namedKernel{class: classComm, kind: KindTP, feature: NoFeature}, "PyTorch symmetric memory collectives"},
 }
 
 // nameKernel reads a kernel's name.
@@ -82,7 +117,9 @@ func nameKernel(name string) namedKernel {
 	lower := strings.ToLower(name)
 	for i := range kernelNames {
 		if strings.Contains(lower, kernelNames[i].part) {
-			return kernelNames[i].named
+			named := kernelNames[i].named
+			named.op = operationOf(lower)
+			return named
 		}
 	}
 	return namedKernel{feature: gemmFeature(lower)}

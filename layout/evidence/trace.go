@@ -52,6 +52,8 @@ type DeviceTrace struct {
 	Launched       int         `json:"idle_gaps_with_launch"`
 	ComputeKernels int         `json:"compute_kernels"`
 	Kinds          []KindTrace `json:"kinds"`
+	// Operations split the kinds further.
+	Operations []OperationTrace `json:"operations"`
 }
 
 // KindTrace is the communication of one axis. Kinds can overlap, so their times do not add up to the device's.
@@ -61,6 +63,12 @@ type KindTrace struct {
 	Total   int64 `json:"total_ns"`
 	Hidden  int64 `json:"hidden_ns"`
 	Exposed int64 `json:"exposed_ns"`
+}
+
+// OperationTrace is the communication of one axis by one operation.
+type OperationTrace struct {
+	Operation Operation `json:"operation"`
+	KindTrace
 }
 
 func (t *traceReader) finish() *Trace {
@@ -158,7 +166,7 @@ func innermost(list []gpuRange, e *gpuEvent) (Kind, bool) {
 func (t *traceReader) account(events []gpuEvent) DeviceTrace {
 	d := DeviceTrace{Device: t.devices[events[0].device]}
 	var compute, copies, comm []Interval
-	var kinds [numKinds][]Interval
+	var kinds [numKinds][numOperations][]Interval
 	for i := range events {
 		e := &events[i]
 		at := Interval{e.start, e.end}
@@ -170,7 +178,7 @@ func (t *traceReader) account(events []gpuEvent) DeviceTrace {
 			copies = append(copies, at)
 		default:
 			comm = append(comm, at)
-			kinds[e.kind] = append(kinds[e.kind], at)
+			kinds[e.kind][e.op] = append(kinds[e.kind][e.op], at)
 		}
 	}
 	busyCompute, busyComm, busyCopy := Union(compute), Union(comm), Union(copies)
@@ -181,16 +189,27 @@ func (t *traceReader) account(events []gpuEvent) DeviceTrace {
 	d.Hidden = busyComm.Intersect(busyCompute).Length()
 	d.Exposed = d.Communication - d.Hidden
 	for k := range kinds {
-		if len(kinds[k]) == 0 {
-			continue
+		var all []Interval
+		for op, list := range kinds[k] {
+			all = append(all, list...)
+			if len(list) > 0 {
+				d.Operations = append(d.Operations, OperationTrace{Operation(op), hiddenUnder(Kind(k), list, busyCompute)})
+			}
 		}
-		n := len(kinds[k])
-		set := Union(kinds[k])
-		total, hidden := set.Length(), set.Intersect(busyCompute).Length()
-		d.Kinds = append(d.Kinds, KindTrace{Kind(k), n, total, hidden, total - hidden})
+		if len(all) > 0 {
+			d.Kinds = append(d.Kinds, hiddenUnder(Kind(k), all, busyCompute))
+		}
 	}
 	t.idle(&d, events, busy, span)
 	return d
+}
+
+// hiddenUnder measures what computation hides of the kernels of one kind.
+func hiddenUnder(k Kind, list []Interval, compute Intervals) KindTrace {
+	n := len(list)
+	set := Union(list)
+	total, hidden := set.Length(), set.Intersect(compute).Length()
+	return KindTrace{k, n, total, hidden, total - hidden}
 }
 
 // idle measures the gaps between what runs. A gap is the host's as far as the call that queued the kernel after it had not

@@ -42,6 +42,7 @@ type gpuEvent struct {
 	group      int32 // index of its process group, -1: none
 	kind       Kind
 	class      class
+	op         Operation
 }
 
 // launch is a call of the host that queued something.

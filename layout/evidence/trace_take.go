@@ -12,7 +12,7 @@ func (t *traceReader) take(e *chromeEvent) {
 	case "kernel", "Kernel":
 		t.kernel(e, end)
 	case "gpu_memcpy", "Memcpy", "gpu_memset", "Memset":
-		t.onGPU(e, end, classCopy, KindOther)
+		t.onGPU(e, end, namedKernel{class: classCopy, kind: KindOther})
 	case "gpu_user_annotation":
 		if kind, ok := rangeKind(e.name); ok && len(t.ranges) < maxRanges {
 			t.ranges = append(t.ranges, gpuRange{Interval{e.start, end}, t.deviceOf(e.pid), t.streamOf(e.tid), kind})
@@ -34,16 +34,17 @@ func (t *traceReader) kernel(e *chromeEvent, end int64) {
 		}
 	}
 	t.counts[named.feature]++
-	t.onGPU(e, end, named.class, named.kind)
+	t.onGPU(e, end, named)
 }
 
-func (t *traceReader) onGPU(e *chromeEvent, end int64, c class, kind Kind) {
+func (t *traceReader) onGPU(e *chromeEvent, end int64, named namedKernel) {
 	if len(t.events) >= maxKernels {
 		t.err = &LimitError{fmt.Sprintf("%s has more than %d kernels: profile fewer steps or ranks", t.trace.Name, maxKernels)}
 		return
 	}
-	k := gpuEvent{start: e.start, end: end, launch: e.correlation, device: t.deviceOf(e.pid), stream: t.streamOf(e.tid), group: -1, kind: kind, class: c}
-	if c == classComm && kind == KindOther {
+	k := gpuEvent{start: e.start, end: end, launch: e.correlation, device: t.deviceOf(e.pid), stream: t.streamOf(e.tid), group: -1,
+		kind: named.kind, class: named.class, op: named.op}
+	if named.class == classComm && named.kind == KindOther {
 		k.group = t.groupOf(e)
 	}
 	t.events = append(t.events, k)

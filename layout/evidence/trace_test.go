@@ -35,7 +35,8 @@ func TestTrace(t *testing.T) {
 	const us = 1000
 	want := DeviceTrace{Device: "0", Span: 2*(4*250+50+40+10)*us - 0, Compute: 2 * (8*100 + 10) * us, Communication: 2 * (4*100 + 50) * us,
 		Hidden: 2 * 4 * 50 * us, Exposed: 2 * (4*50 + 50) * us, Idle: 2 * 40 * us, HostIdle: 2 * 35 * us, Gaps: 2, LongestGap: 40 * us, Launched: 2,
-		ComputeKernels: 2 * 9, Kinds: []KindTrace{{KindEP, 8, 800 * us, 400 * us, 400 * us}, {KindPP, 2, 100 * us, 0, 100 * us}}}
+		ComputeKernels: 2 * 9, Kinds: []KindTrace{{KindEP, 8, 800 * us, 400 * us, 400 * us}, {KindPP, 2, 100 * us, 0, 100 * us}},
+		Operations: []OperationTrace{{OpSendReceive, KindTrace{KindEP, 8, 800 * us, 400 * us, 400 * us}}, {OpSendReceive, KindTrace{KindPP, 2, 100 * us, 0, 100 * us}}}}
 	if len(trace.Devices) != 1 {
 		t.Fatalf("devices %+v", trace.Devices)
 	}
