@@ -71,7 +71,7 @@ func (s *shape) expertInput() int64 {
 // derivatives.yaml, index_add). It explains w*N*h a layer of the MoE tests with tensor parallel experts, which
 // memory-findings.md section 3 item 1 left open.
 func (s *shape) unpermute(t *tally) {
-	if !s.run.Deterministic || s.run.FusedPermute || s.l.Dispatcher.Flex() {
+	if !s.run.Deterministic || s.run.FusedPermute || s.run.ScatterUnpermute || s.l.Dispatcher.Flex() {
 		return
 	}
 	rows := s.rows

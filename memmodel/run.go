@@ -71,6 +71,9 @@ type Run struct {
 	SequentialExperts bool
 	// FusedPermute is --moe-permute-fusion; it matters in deterministic mode, where the unfused form keeps more.
 	FusedPermute bool
+	// ScatterUnpermute says that the software is older than Core 0.15, which adds expert rows up by scatter_add also in
+	// deterministic mode.
+	ScatterUnpermute bool
 	// CapacityFactor is --moe-expert-capacity-factor, 0 without; PadToCapacity is --moe-pad-expert-input-to-capacity.
 	CapacityFactor float64
 	PadToCapacity  bool

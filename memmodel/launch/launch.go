@@ -93,6 +93,7 @@ func run(r *megatron.Resolved, h Hardware) memmodel.Run {
 		CPGather:            anyKind(r.CPCommType, "all_gather"),
 		SequentialExperts:   !s.Bool("moe_grouped_gemm"),
 		FusedPermute:        s.Bool("moe_permute_fusion"),
+		ScatterUnpermute:    !s.Release().From("0.15.3"),
 		CapacityFactor:      s.Float("moe_expert_capacity_factor"),
 		PadToCapacity:       s.Bool("moe_pad_expert_input_to_capacity"),
 		SharedExpertOverlap: s.Bool("moe_shared_expert_overlap"),

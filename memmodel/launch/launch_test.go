@@ -136,3 +136,13 @@ func TestOwnCommandsReadBack(t *testing.T) {
 		t.Errorf("precision %v, unmodelled %v", s.Layout.Precision, s.Unmodelled)
 	}
 }
+
+// Every switch that is called unpriced is one of the newest parser's, so that none of them waits for a name that no
+// command line has.
+func TestUnpricedSwitchesExist(t *testing.T) {
+	for _, dest := range switchesNotPriced {
+		if _, err := megatron.LookupFlag("--"+dashes(dest), megatron.Main); err != nil {
+			t.Errorf("%s: %v", dest, err)
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 
 // switchesNotPriced change memory in a way that memmodel does not model.
 var switchesNotPriced = []string{
-	"flextron", "fp32_residual_connection", "use_torch_fsdp2", "tp_comm_overlap", "moe_paged_stash", "distribute_saved_activations",
+	"fp32_residual_connection", "use_torch_fsdp2", "tp_comm_overlap", "moe_paged_stash", "distribute_saved_activations",
 	"use_transformer_engine_op_fuser", "enable_mhc_connections",
 }
 
