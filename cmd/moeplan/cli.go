@@ -26,6 +26,7 @@ type grammar struct {
 	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
+	Report    reportCmd    `cmd:"" help:"Write the answer as one HTML file with pictures."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
 	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`

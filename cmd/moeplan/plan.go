@@ -11,9 +11,18 @@ import (
 )
 
 type planCmd struct {
-	machine  `embed:""`
-	runFlags `embed:""`
+	machine     `embed:""`
+	runFlags    `embed:""`
+	searchFlags `embed:""`
 
+	Pareto bool   `help:"Also list the front of time against memory."`
+	Top    int    `default:"10" help:"How many plans to list."`
+	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+	HTML   string `name:"html" placeholder:"FILE" help:"Also write the answer as one HTML file with pictures; see moeplan report."`
+}
+
+// searchFlags bound and order what is searched.
+type searchFlags struct {
 	TP        layout.Range `placeholder:"2|1,2|2..8" group:"search" help:"Tensor parallel sizes to try; a number, a list or a range."`
 	CP        layout.Range `placeholder:"N" group:"search" help:"Context parallel sizes."`
 	PP        layout.Range `placeholder:"N" group:"search" help:"Pipeline parallel sizes."`
@@ -26,9 +35,25 @@ type planCmd struct {
 	Wide      bool         `group:"search" help:"Search longer CP, ETP up to 8 and any EP."`
 
 	Objective string `enum:"time,memory,locality,workflow" default:"time" help:"Order plans by time, memory, locality or the field's workflow rules."`
-	Pareto    bool   `help:"Also list the front of time against memory."`
-	Top       int    `default:"10" help:"How many plans to list."`
-	Output    string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+}
+
+// bound puts the flags into a request.
+func (f *searchFlags) bound(r *plan.Request) error {
+	r.Wide, r.Objective = f.Wide, plan.Objective(f.Objective)
+	r.Pins = layout.Pins{TP: f.TP, CP: f.CP, PP: f.PP, EP: f.EP, ETP: f.ETP, VPP: f.VPP, MBS: f.MBS}
+	if f.Recompute != "" {
+		recompute, err := layout.ParseRecompute(f.Recompute)
+		if err != nil {
+			return &coded{exitUsage, err}
+		}
+		r.Recompute = &recompute
+	}
+	if r.Where = f.Where; r.Where != "" {
+		if _, err := where.Compile(r.Where); err != nil {
+			return &coded{exitUsage, err}
+		}
+	}
+	return nil
 }
 
 func (c *planCmd) Run(ctx context.Context, s streams) error {
@@ -39,19 +64,9 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err := positive("--top", c.Top, 100000); err != nil {
 		return err
 	}
-	r.Top, r.Wide, r.Objective, r.Pareto = c.Top, c.Wide, plan.Objective(c.Objective), c.Pareto
-	r.Pins = layout.Pins{TP: c.TP, CP: c.CP, PP: c.PP, EP: c.EP, ETP: c.ETP, VPP: c.VPP, MBS: c.MBS}
-	if c.Recompute != "" {
-		recompute, err := layout.ParseRecompute(c.Recompute)
-		if err != nil {
-			return &coded{exitUsage, err}
-		}
-		r.Recompute = &recompute
-	}
-	if r.Where = c.Where; r.Where != "" {
-		if _, err := where.Compile(r.Where); err != nil {
-			return &coded{exitUsage, err}
-		}
+	r.Top, r.Pareto = c.Top, c.Pareto
+	if err := c.bound(&r); err != nil {
+		return err
 	}
 	result, err := plan.Search(ctx, r)
 	if err != nil {
@@ -64,6 +79,9 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		err = report.Plans(s.out, result, report.Format(c.Output))
 	default:
 		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), c.gpuFile())
+	}
+	if err == nil && c.HTML != "" {
+		err = writePage(ctx, r, c.flagText(&c.runFlags), c.gpuFile(), c.HTML, s)
 	}
 	if err == nil && len(result.Plans) == 0 {
 		return nothingFits(result)

@@ -8,6 +8,12 @@ import (
 type versionCmd struct{}
 
 func (c *versionCmd) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, versionText())
+	return err
+}
+
+// versionText names the program and the framework whose rules it knows.
+func versionText() string {
 	version, revision := "devel", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := info.Main.Version; v != "" && v != "(devel)" {
@@ -19,6 +25,5 @@ func (c *versionCmd) Run(s streams) error {
 			}
 		}
 	}
-	fmt.Fprintf(s.out, "moeplan %s%s (rules and flags: Megatron-LM d98e8a64dd, Core 0.20)\n", version, revision)
-	return nil
+	return fmt.Sprintf("moeplan %s%s (rules and flags: Megatron-LM d98e8a64dd, Core 0.20)", version, revision)
 }
