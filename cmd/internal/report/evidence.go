@@ -10,7 +10,7 @@ import (
 
 // Evidence writes what a run shows under its contract, and against its base if there is one.
 func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparison, sources bool) error {
-	p := printer{w: w}
+	p := printerTo(w)
 	p.prose("RUN", fmt.Sprintf("%s, %s", run.Log, run.Candidate))
 	for _, r := range run.Reasons {
 		p.prose("", r)
@@ -163,7 +163,7 @@ func judgementText(a *evidence.Assessment) string {
 
 // Regression writes what differs between an old and a new run.
 func Regression(w io.Writer, old, new *evidence.Assessment, r *evidence.Regression) error {
-	p := printer{w: w}
+	p := printerTo(w)
 	p.prose("OLD", old.Log+", "+windowText(old))
 	p.prose("NEW", new.Log+", "+windowText(new))
 	for _, part := range []struct {

@@ -10,7 +10,7 @@ import (
 
 // Overlap writes what a trace shows of communication and computation, and what its steps wait for.
 func Overlap(w io.Writer, t *evidence.Trace, v *evidence.WallVerdict, sources bool) error {
-	p := printer{w: w}
+	p := printerTo(w)
 	head := fmt.Sprintf("%s: %s in %d events", t.Name, plural(len(t.Devices), "device"), t.Events)
 	if t.Rank != nil && t.World != nil {
 		head += fmt.Sprintf(", rank %d of %d", *t.Rank, *t.World)

@@ -19,8 +19,8 @@ func RankName(rank int) string {
 
 // Verification writes what logs showed of a layout's memory against its prediction.
 func Verification(w io.Writer, l *layout.Layout, v *evidence.Verification) error {
-	p := printer{w: w}
-	p.section("LAYOUT", wrapLayout(l.String())...)
+	p := printerTo(w)
+	p.section("LAYOUT", p.wrapLayout(l.String())...)
 	p.blank()
 	fmt.Fprintln(w, "MEMORY      GiB, allocated peak and what stays after a step")
 	t := Table{Head: []string{"rank", "stage", "iter", "predicted", "measured", "deviation", "after step", "measured", "fits", "verdict"}, Text: []int{8, 9}}
