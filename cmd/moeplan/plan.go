@@ -15,10 +15,11 @@ type planCmd struct {
 	runFlags    `embed:""`
 	searchFlags `embed:""`
 
-	Pareto bool   `help:"Also list the front of time against memory."`
-	Top    int    `default:"10" help:"How many plans to list."`
-	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
-	HTML   string `name:"html" placeholder:"FILE" help:"Also write the answer as one HTML file with pictures; see moeplan report."`
+	Pareto  bool   `help:"Also list the front of time against memory."`
+	Explain int    `placeholder:"N" help:"Tell the story of plan N instead: memory, time, traffic, rules, and how it compares with number 1."`
+	Top     int    `default:"10" help:"How many plans to list."`
+	Output  string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+	HTML    string `name:"html" placeholder:"FILE" help:"Also write the answer as one HTML file with pictures; see moeplan report."`
 }
 
 // searchFlags bound and order what is searched.
@@ -64,6 +65,9 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err := positive("--top", c.Top, 100000); err != nil {
 		return err
 	}
+	if err := c.explains(); err != nil {
+		return err
+	}
 	r.Top, r.Pareto = c.Top, c.Pareto
 	if err := c.bound(&r); err != nil {
 		return err
@@ -71,6 +75,9 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	result, err := plan.Search(ctx, r)
 	if err != nil {
 		return err
+	}
+	if c.Explain > 0 && len(result.Plans) > 0 {
+		return c.story(ctx, s, &r, result)
 	}
 	switch c.Output {
 	case "json":
@@ -87,6 +94,40 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		return nothingFits(result)
 	}
 	return err
+}
+
+// explains checks --explain, and asks for as many plans as it needs.
+func (c *planCmd) explains() error {
+	if c.Explain == 0 {
+		return nil
+	}
+	if err := positive("--explain", c.Explain, 100000); err != nil {
+		return err
+	}
+	if c.Output != "table" && c.Output != "json" {
+		return usage("--explain writes table or json, not %s", c.Output)
+	}
+	if c.HTML != "" {
+		return usage("--explain tells of one plan, --html writes all of them: one of the two")
+	}
+	c.Top = max(c.Top, c.Explain)
+	return nil
+}
+
+// story tells of one plan.
+func (c *planCmd) story(ctx context.Context, s streams, r *plan.Request, result *plan.Result) error {
+	if c.Explain > len(result.Plans) {
+		return usage("--explain %d: only %d plans fit, one for each pair of meshes", c.Explain, len(result.Plans))
+	}
+	story, err := plan.Explain(ctx, *r, result, c.Explain)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(s.out, story)
+	}
+	report.Story(s.out, r.Model, result, story)
+	return nil
 }
 
 // nothingFits is the error of a question whose legal layouts all need too much memory.
