@@ -1,6 +1,10 @@
 package layout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/agnivade/levenshtein"
+)
 
 // didYouMean returns ", did you mean x?" for the nearest of the names, or "" if none is near.
 func didYouMean(text string, names []string) string {
@@ -9,7 +13,7 @@ func didYouMean(text string, names []string) string {
 		return ""
 	}
 	for _, n := range names {
-		d := 2 * editDistance(text, n)
+		d := 2 * levenshtein.ComputeDistance(text, n)
 		if text != "" && n[0] != text[0] {
 			d++ // of equals, the one that starts alike
 		}
@@ -21,26 +25,6 @@ func didYouMean(text string, names []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", best)
-}
-
-// editDistance is the Levenshtein distance in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal, row[j+1] = row[j+1], min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // clip shortens text from outside before it goes into a message.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // platformsJSON is the built-in catalogue. Its header says where it comes from.
@@ -119,10 +121,10 @@ func nearestPlatforms(query string) []string {
 	}
 	var all []candidate
 	for _, p := range catalogue().Platforms {
-		best := editDistance(query, fold(p.ID))
+		best := levenshtein.ComputeDistance(query, fold(p.ID))
 		for _, a := range aliases {
 			if a.id == p.ID {
-				best = min(best, editDistance(query, a.short))
+				best = min(best, levenshtein.ComputeDistance(query, a.short))
 			}
 		}
 		all = append(all, candidate{p.ID, best})
@@ -133,25 +135,4 @@ func nearestPlatforms(query string) []string {
 		list = append(list, c.id)
 	}
 	return list
-}
-
-// editDistance counts insertions, deletions and substitutions of single bytes (Levenshtein 1966).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

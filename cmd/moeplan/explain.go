@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/where"
 )
 
@@ -25,7 +28,7 @@ func (c *explainCmd) Run(s streams) error {
 		fmt.Fprintf(s.out, "%s  %s\n", t.Name, t.Meaning)
 		return nil
 	}
-	r, err := layout.LookupRule(c.Name)
+	r, err := lookupRule(c.Name)
 	if err != nil {
 		return &coded{exitUsage, err}
 	}
@@ -45,7 +48,7 @@ func (c *explainCmd) Run(s streams) error {
 }
 
 func (c *explainCmd) list(s streams) error {
-	rules := layout.Rules()
+	rules := allRules()
 	if c.Output == "json" {
 		all := make([]any, len(rules))
 		for i := range rules {
@@ -75,6 +78,48 @@ func (c *explainCmd) list(s streams) error {
 		t.Add(f.Name, f.What)
 	}
 	return t.Write(s.out, report.Text)
+}
+
+// allRules are the rules of a whole command line in the order in which a launch would hit them, then those of a layout that
+// no command line can break.
+func allRules() []layout.Rule {
+	rules := megatron.Rules()
+	known := make(map[layout.RuleID]bool, len(rules))
+	for i := range rules {
+		known[rules[i].ID] = true
+	}
+	for _, r := range layout.Rules() {
+		if !known[r.ID] {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// lookupRule finds a rule; the error names the nearest ones.
+func lookupRule(name string) (layout.Rule, error) {
+	rules := allRules()
+	names := make([]string, 0, len(rules)+len(terms))
+	for i := range rules {
+		if strings.EqualFold(string(rules[i].ID), name) {
+			return rules[i], nil
+		}
+		names = append(names, string(rules[i].ID))
+	}
+	for _, t := range terms {
+		names = append(names, t.Name)
+	}
+	return layout.Rule{}, fmt.Errorf("%q is neither a rule nor a term; the nearest are %s", name, strings.Join(nearest(name, names), ", "))
+}
+
+// nearest are the three names the fewest edits away from a word, equals in their order.
+func nearest(word string, names []string) []string {
+	word = strings.ToLower(word[:min(len(word), 80)]) // no name is longer; bounds the work
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return levenshtein.ComputeDistance(word, strings.ToLower(a)) - levenshtein.ComputeDistance(word, strings.ToLower(b))
+	})
+	return names[:min(3, len(names))]
 }
 
 func ruleJSON(r *layout.Rule) map[string]any {

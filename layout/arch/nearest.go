@@ -1,6 +1,10 @@
 package arch
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/agnivade/levenshtein"
+)
 
 // maxNearest is how many names an UnknownModelError offers.
 const maxNearest = 3
@@ -19,7 +23,7 @@ func nearest(query string) []string {
 	for _, m := range catalogue() {
 		best := -1
 		for _, n := range names(m) {
-			if d := editDistance(query, fold(n)); best < 0 || d < best {
+			if d := levenshtein.ComputeDistance(query, fold(n)); best < 0 || d < best {
 				best = d
 			}
 		}
@@ -31,26 +35,4 @@ func nearest(query string) []string {
 		list = append(list, c.id)
 	}
 	return list
-}
-
-// editDistance counts the insertions, deletions and substitutions of single bytes that turn a into b
-// (Levenshtein 1966), with one row of memory.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
