@@ -68,6 +68,9 @@ const (
 	deepEPChannels = 10
 	deepEPTokens   = 128 // of one RDMA channel
 
+	// yarnContext is --original-max-position-embeddings, for which latent attention's cosines and sines are made.
+	yarnContext = 4096
+
 	// graphIO is how many hidden-size tensors a captured layer's static input and output take for each micro-batch slot.
 	graphIO = 2
 )

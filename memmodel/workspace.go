@@ -28,7 +28,27 @@ func (s *shape) workspace(c *class) int64 {
 		}
 		total += 2 * z // the main thread's and the autograd thread's
 	}
-	return total + s.gatherBuffer(c, moe, attends)
+	return total + s.gatherBuffer(c, moe, attends) + s.rotaryTables(c)
+}
+
+// rotaryTables are cached angles: latent attention has an embedding of its own in each layer, which keeps cosines and sines
+// for its original context beside the fp32 angles of the sequence; other layers share the model's angles
+// (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/models/common/embeddings/yarn_rotary_pos_embedding.py and
+// megatron/core/transformer/multi_latent_attention.py:180).
+func (s *shape) rotaryTables(c *class) int64 {
+	if a := s.m.MLA; a != nil {
+		layers := int64(0)
+		for k, n := range c.count {
+			if layerKind(k).mixer() == arch.MLAttention {
+				layers += int64(n)
+			}
+		}
+		return layers * int64(a.QKPosEmbHeadDim) * (2*s.w*yarnContext + 4*int64(s.l.SeqLength))
+	}
+	if s.m.LearnedPositions || !c.hasMixer(arch.GQA) {
+		return 0
+	}
+	return 4 * int64(s.l.SeqLength) * int64(s.m.KVChannels)
 }
 
 // gatherBuffer is Megatron's global buffer, which grows to its largest use and stays: the gathered input of the output
