@@ -175,7 +175,6 @@ func (c *launch) near(v int) []int {
 	if stages > 0 && middle > 0 {
 		numbers = append(numbers, v+middle%stages, v-(stages-middle%stages))
 	}
-	numbers = append(numbers, v+middle)
 	for _, unit := range []int{d.TP, d.CP, d.PP, d.EP, d.ETP, 2 * d.CP, product(d.TP, d.CP), product(2, d.TP, d.CP), step, product(step, max(1, c.Pipeline.GroupSize)),
 		product(step, d.PP), product(d.PP, max(1, c.Pipeline.VPP)), 16, product(16, d.TP), product(16, d.ETP)} {
 		numbers = append(numbers, layout.NearestMultiples(unit, v)...)
@@ -197,7 +196,11 @@ func (c *launch) near(v int) []int {
 		return cmp.Or(cmp.Compare(max(a-v, v-a), max(b-v, v-b)), cmp.Compare(a, b))
 	})
 	numbers = slices.Compact(numbers)
-	return numbers[:min(len(numbers), maxNumbers)]
+	numbers = numbers[:min(len(numbers), maxNumbers)]
+	if n := v + middle; c.countsDecide() && stages == 0 && n > 0 && n != v { // what an end must hold where nobody is between
+		numbers = append([]int{n}, numbers...)
+	}
+	return numbers
 }
 
 // worlds are the nearest numbers of GPUs that both meshes divide.

@@ -133,6 +133,9 @@ func (c *launch) derive() {
 			c.symbols = strings.Join(stages, "|")
 		}
 	}
+	if product(c.Degrees.PP, c.l.VPP) > maxCells {
+		return // no real layout; nothing is worth a million stages
+	}
 	if split, err := c.split(); err == nil {
 		c.l.Split = split
 	}
@@ -203,6 +206,9 @@ func (c *launch) env(name string) (value string, set bool) {
 	}
 	return value, set
 }
+
+// maxCells bounds the chunks that are looked at one by one.
+const maxCells = 1 << 14
 
 const connections = "CUDA_DEVICE_MAX_CONNECTIONS"
 
