@@ -35,6 +35,9 @@ type grammar struct {
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" hidden:"" help:"Answer a completion script."`
 }
 
 const description = `moeplan finds the Megatron-Core layout to train a model with on a number of GPUs.
