@@ -15,6 +15,7 @@ type planCmd struct {
 	runFlags    `embed:""`
 	searchFlags `embed:""`
 
+	Base    string `placeholder:"LAYOUT|SCRIPT" help:"Also say where a layout or a launch script of your own would stand."`
 	Pareto  bool   `help:"Also list the front of time against memory."`
 	Explain int    `placeholder:"N" help:"Tell the story of plan N instead: memory, time, traffic, rules, and how it compares with number 1."`
 	Top     int    `default:"10" help:"How many plans to list."`
@@ -72,9 +73,20 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err := c.bound(&r); err != nil {
 		return err
 	}
+	var base layout.Layout
+	if c.Base != "" {
+		if base, err = baseOf(ctx, c.Base, &r); err != nil {
+			return err
+		}
+	}
 	result, err := plan.Search(ctx, r)
 	if err != nil {
 		return err
+	}
+	if c.Base != "" {
+		if result.Base, err = plan.CompareBase(ctx, r, base); err != nil {
+			return err
+		}
 	}
 	if c.Explain > 0 && len(result.Plans) > 0 {
 		return c.story(ctx, s, &r, result)
@@ -86,6 +98,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		err = report.Plans(s.out, result, report.Format(c.Output))
 	default:
 		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), c.gpuFile())
+		err = report.Against(s.out, result)
 	}
 	if err == nil && c.HTML != "" {
 		err = writePage(ctx, r, c.flagText(&c.runFlags), c.gpuFile(), c.HTML, s)

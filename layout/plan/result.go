@@ -19,6 +19,8 @@ type Result struct {
 	NearestMiss *Miss `json:"nearest_miss"`
 	// Folding compares with the best layout that does not fold; nil when the search did not look.
 	Folding *Unfolded `json:"without_folding"`
+	// Base is where a layout that the caller has stands; absent unless asked for. See CompareBase.
+	Base *Base `json:"base,omitempty"`
 	// BF16Gradients says what reducing gradients in bf16 would buy; "" if nothing worth saying.
 	BF16Gradients string `json:"with_bf16_gradients"`
 	// Notes say what is outside the measured domain.
