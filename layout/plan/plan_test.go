@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,14 +167,22 @@ func TestNearestMiss(t *testing.T) {
 // What cannot be priced is refused by name.
 func TestRefusedByName(t *testing.T) {
 	for _, c := range []struct{ model, gpu, want, reason string }{
-		{"nemotron-3-nano", "h100", "Mamba", "hybrid layers come with the memory issue"},
-		{"qwen3-next", "h100", "gated delta net", "likewise"},
 		{"qwen3-235b", "mi300x", "--memory-gib", "the platform's memory is unknown; AMD cards need no --sm"},
 		{"qwen3-235b", "h20", "--nic-gbit", "the network's rate is unknown"},
 	} {
 		_, err := Search(context.Background(), ask(t, c.model, c.gpu, 64))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s on %s: error %q, want one line that names %q (%s)", c.model, c.gpu, err, c.want, c.reason)
+		}
+	}
+}
+
+// Models with linear layers are planned, and the answer says that their time was not measured.
+func TestLinearModels(t *testing.T) {
+	for _, model := range []string{"nemotron-3-nano", "qwen3-next"} {
+		r := answer(t, ask(t, model, "gb200", 64))
+		if len(r.Plans) == 0 || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "counted, not fitted") }) {
+			t.Errorf("%s: %d plans, notes %q", model, len(r.Plans), r.Notes)
 		}
 	}
 }

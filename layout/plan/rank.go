@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/topology"
 	"github.com/moeplan/moeplan/topology/steptime"
 )
@@ -113,7 +114,11 @@ func (p *pricer) compareSimplicity(a, b *candidate) int {
 			cmp.Compare(a.tuned, b.tuned), compareKeys(x, y),
 		)
 	}
-	return cmp.Or(
+	pipeline := 0
+	if p.model.Kind == arch.Hybrid { // no published hybrid has a pipeline (ranking-findings.md 5.1, S4)
+		pipeline = cmp.Compare(x.PP, y.PP)
+	}
+	return cmp.Or(pipeline,
 		cmp.Compare(x.ETP, y.ETP), cmp.Compare(x.CP, y.CP), cmp.Compare(x.TP, y.TP),
 		cmp.Compare(recomputeWeight(x.Recompute), recomputeWeight(y.Recompute)),
 		cmp.Compare(p.leavesDomain(x), p.leavesDomain(y)),

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/recipes"
 	"github.com/moeplan/moeplan/memmodel"
 	"github.com/moeplan/moeplan/topology"
@@ -35,6 +36,7 @@ type ReplayRow struct {
 	Layout   string `json:"layout"`
 	MeshText string `json:"mesh_text"` // its degrees and VPP, in text form
 	Dense    bool   `json:"dense"`     // a dense model: reported apart, without an aim
+	Linear   bool   `json:"linear"`    // Mamba or gated delta net layers, whose time rests on counting: likewise
 	Overlap  bool   `json:"overlap"`   // the recipe overlaps EP communication
 	Measured bool   `json:"measured"`  // its throughput was published
 	// Apart says why the row is not counted; "" for those that are.
@@ -138,6 +140,7 @@ func (out *Replayed) questions() []*question {
 func (q *question) replay(ctx context.Context) (ReplayRow, error) {
 	row := ReplayRow{
 		ID: q.recipe.ID, Model: q.model.ID, Platform: q.platform.ID, GPUs: q.layout.World, Dense: q.model.MoE == nil,
+		Linear:  q.model.Kind == arch.Hybrid || q.model.LinearAttention != nil,
 		Overlap: q.software.EPOverlap, Measured: q.recipe.Throughput() != "",
 		Apart: apart[q.recipe.ID], Verdict: verdicts[q.recipe.ID], Refused: []string{}, Layout: q.layout.String(),
 		MeshText: q.recipe.Mesh(),

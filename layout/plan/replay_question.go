@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/folding"
@@ -104,8 +105,14 @@ func modelOf(r *recipes.Recipe) (*arch.Model, error) {
 		mtp = strings.Count(r.Split, "m")
 	case r.MTP != nil:
 		mtp = *r.MTP
-	case strings.Contains(r.Overrides, "mtp_num_layers=0"), strings.Contains(r.Routing, "w/o MTP"):
+	case strings.Contains(r.Routing, "w/o MTP"):
 		mtp = 0
+	default:
+		for word := range strings.FieldsSeq(r.Overrides) {
+			if n, ok := strings.CutPrefix(word, "mtp_num_layers="); ok {
+				mtp, _ = strconv.Atoi(n)
+			}
+		}
 	}
 	positions := m.MaxPositionEmbeddings
 	if positions > 0 {

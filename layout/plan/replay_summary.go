@@ -78,7 +78,11 @@ var (
 	topPlaces   = [3]int{1, 5, 10}
 )
 
-// Groups sums the counted rows up: MoE by GPU kind, all, with and without EP overlap, measured; then dense models.
+// counts reports whether a row is one of the tuned MoE layouts that the aims are about.
+func (r *ReplayRow) counts() bool { return r.Apart == "" && !r.Dense && !r.Linear }
+
+// Groups sums the rows up that are not apart: MoE by GPU kind, all, with and without EP overlap, measured; then models with
+// linear-time layers, and dense ones.
 func (out *Replayed) Groups() []ReplayGroup {
 	var kinds []string
 	for i := range out.Rows {
@@ -98,12 +102,13 @@ func (out *Replayed) Groups() []ReplayGroup {
 		groups = append(groups, groupOf(name, rows))
 	}
 	for _, kind := range kinds {
-		add(kind, func(r *ReplayRow) bool { return !r.Dense && r.Platform == kind })
+		add(kind, func(r *ReplayRow) bool { return r.counts() && r.Platform == kind })
 	}
-	add("all MoE", func(r *ReplayRow) bool { return !r.Dense })
-	add("EP overlap on", func(r *ReplayRow) bool { return !r.Dense && r.Overlap })
-	add("EP overlap off", func(r *ReplayRow) bool { return !r.Dense && !r.Overlap })
-	add("measured", func(r *ReplayRow) bool { return !r.Dense && r.Measured })
+	add("all MoE", func(r *ReplayRow) bool { return r.counts() })
+	add("EP overlap on", func(r *ReplayRow) bool { return r.counts() && r.Overlap })
+	add("EP overlap off", func(r *ReplayRow) bool { return r.counts() && !r.Overlap })
+	add("measured", func(r *ReplayRow) bool { return r.counts() && r.Measured })
+	add("Mamba, GDN", func(r *ReplayRow) bool { return r.Linear })
 	add("dense", func(r *ReplayRow) bool { return r.Dense })
 	return groups
 }
@@ -168,7 +173,7 @@ func spreadOf(ratios []float64) Spread {
 func (out *Replayed) Worst(n int) []*ReplayRow {
 	var rows []*ReplayRow
 	for i := range out.Rows {
-		if r := &out.Rows[i]; r.Apart == "" && !r.Dense && r.Mesh != nil {
+		if r := &out.Rows[i]; r.counts() && r.Mesh != nil {
 			rows = append(rows, r)
 		}
 	}

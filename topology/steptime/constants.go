@@ -119,6 +119,14 @@ var (
 const (
 	denseHost = 0.4 // of a MoE layer's floor; assumed (comm-model 4.3: 0.3 to 0.4)
 	denseGap  = 0.3 // the same
+	// A mixer without feedforward, as hybrid patterns have them; assumed: less than a dense layer.
+	mixerHost = 0.3
+	mixerGap  = 0.15
+
+	// linearScan is the achieved part of the measured GEMM fraction in the scan of a Mamba or gated delta net layer, short
+	// products over small states; by hand to twelve published steps of Nemotron 3 and Qwen3-Next on Blackwell and Hopper
+	// (Megatron-Bridge performance summaries 26.02 to 26.08), which come out 0 to 30 % too fast.
+	linearScan = 0.05
 )
 
 // Links: achieved part of the nominal rate of one direction, per GPU.

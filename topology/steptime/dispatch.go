@@ -27,7 +27,7 @@ func (e *Estimator) dispatch(k *task) exchange {
 	}
 	g := &k.place.etpep
 	size, inside, domains := float64(n), g.inside, g.domains
-	token := k.own * e.shape.h * 2 * e.run.Imbalance
+	token := k.own * e.shape.expertWidth * 2 * e.run.Imbalance
 	experts, topK := int(e.shape.experts), int(e.shape.topK)
 	expertTP := k.l.ETP > 1 && e.run.Corrections.ExpertTP
 
@@ -35,7 +35,7 @@ func (e *Estimator) dispatch(k *task) exchange {
 	var nvlink, nic float64
 	switch k.sw.Dispatcher {
 	case layout.AllGather:
-		r := e.twoLevel(k.own*size*e.shape.h*2, *g)
+		r := e.twoLevel(k.own*size*e.shape.expertWidth*2, *g)
 		return exchange{intra: r.bytes - r.crossing, inter: r.crossing, seconds: r.seconds}
 	case layout.AllToAll:
 		if expertTP { // peers of one ETP position: every ETP-th rank of the group

@@ -30,8 +30,8 @@
 // ([Price.Band] is +-15 %), and two layouts closer than 5 % are not distinguishable ([Distinguishable]). No
 // measured point exists for ETP > 1, the allgather dispatcher, TP across NVLink domains, and the GPU kinds
 // other than H100, B200, B300, GB200 and GB300: such a price carries a note ([Notes]).
-// Not modelled: FSDP, hybrid (Mamba) and gated-delta-net models ([UnsupportedError]), token dropping,
-// activation offload, data loading, checkpointing.
+// Mamba and gated delta net layers are counted, with one constant set by hand to published steps. Not modelled: FSDP, token
+// dropping, activation offload, data loading, checkpointing; and models with both kinds of such layers ([UnsupportedError]).
 //
 // # Conventions
 //

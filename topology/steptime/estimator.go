@@ -37,10 +37,12 @@ type Estimator struct {
 	shape shape
 	limit groupLimit
 
-	windowed, window float64 // share of layers with a sliding window, and its tokens
-	moeBefore        []int32 // MoE layers among the first i decoder layers
-	moeLayers        int
-	mtpMoE           bool // MTP layers are MoE
+	windowed, window float64                 // share of attention layers with a sliding window, and its tokens
+	kinds            []int                   // of the model's layers
+	before           [recomputedKind][]int32 // layers of each kind among the first i decoder layers; nil: none
+	numLayers        int
+	moeLayers        int   // of moeKind
+	mtp, mtpAlone    []int // kinds of one MTP depth: beside decoder layers, and in a chunk without
 
 	perFLOP float64 // s per FLOP at the measured GEMM fraction
 	link    links
@@ -83,26 +85,6 @@ func New(m *arch.Model, p *topology.Platform, run Run) (*Estimator, error) {
 	return e, nil
 }
 
-func (e *Estimator) countLayers(layers []arch.Layer) {
-	e.moeBefore = make([]int32, len(layers)+1)
-	for i, l := range layers {
-		e.moeBefore[i+1] = e.moeBefore[i]
-		if l.Feedforward == arch.MoEMLP {
-			e.moeBefore[i+1]++
-		}
-		if l.Windowed {
-			e.windowed += 1 / float64(len(layers))
-		}
-	}
-	e.moeLayers = int(e.moeBefore[len(layers)])
-	if w := e.model.SlidingWindow; w != nil {
-		e.window = float64(w.Window)
-	}
-	for _, l := range e.model.MTPLayers() {
-		e.mtpMoE = l.Feedforward == arch.MoEMLP
-	}
-}
-
 // Need returns the error that explains a price of a world of ranks with NoteNoNIC, or nil if that world stays
 // inside one domain or the network's rate is known.
 func (e *Estimator) Need(world int) error {
@@ -131,6 +113,7 @@ func (e *Estimator) notes(l *layout.Layout, sw Software) Notes {
 	set(l.TP > e.hw.domain, NoteTPAcross)
 	set(l.Precision == layout.NVFP4, NoteFP4)
 	set(moe && e.run.Imbalance > 1, NoteImbalance)
+	set(e.shape.linear.mac > 0, NoteLinear)
 	ranks := l.EP * l.ETP
 	set(moe && ranks > 1 && ranks <= min(smallEP, e.hw.domain), NoteDispatcher)
 
@@ -152,7 +135,7 @@ func (e *Estimator) covers(l *layout.Layout) bool {
 		return false
 	}
 	for i := range l.Split.Cells {
-		if c := &l.Split.Cells[i]; c.First < 0 || c.Decoders < 0 || c.First+c.Decoders >= len(e.moeBefore) {
+		if c := &l.Split.Cells[i]; c.First < 0 || c.Decoders < 0 || c.First+c.Decoders > e.numLayers {
 			return false
 		}
 	}

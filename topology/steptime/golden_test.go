@@ -134,7 +134,11 @@ func TestGolden(t *testing.T) {
 		}
 		k := e.task(&l, sw, place)
 		var y layerTime
-		e.layer(&k, &y, m.MoE != nil, k.full)
+		kind := denseKind
+		if m.MoE != nil {
+			kind = moeKind
+		}
+		e.layer(&k, &y, &contents[kind], k.full)
 		parts := map[string]float64{
 			"proj": y.proj, "mla_up": y.up, "core": y.core, "mem_attn": y.attnMemory, "mem_moe": y.ffnMem,
 			"exp": y.experts, "exp_w": y.expWgrad, "shared": y.shared, "mlp": y.mlp, "rc": y.recompute,

@@ -85,7 +85,7 @@ func (e *Estimator) attention(k *task) float64 {
 // rows at which speed halves (comm-model 4.2). Rows grow with EP and micro-batch and shrink with TP and CP.
 func (e *Estimator) grouped(k *task, rows, half float64) float64 {
 	s := &e.shape
-	dim := min(s.h, s.f/k.etp)
+	dim := min(s.expertWidth, s.f/k.etp)
 	if k.fp8 {
 		half *= groupedRowHalfFP8
 	}
@@ -93,7 +93,7 @@ func (e *Estimator) grouped(k *task, rows, half float64) float64 {
 	if k.sw.Since2606 {
 		efficiency *= groupedSince26
 	}
-	flops := 2 * k.own * s.topK * e.run.Imbalance * s.mlp * s.h * s.f
+	flops := 2 * k.own * s.topK * e.run.Imbalance * s.mlp * s.expertWidth * s.f
 	return flops * e.perFLOP / (efficiency * e.gain(k, dim))
 }
 

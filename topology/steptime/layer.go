@@ -16,7 +16,7 @@ type layerTime struct {
 	total   float64
 
 	// Parts, for tests and reports: forward passes, expWgrad one backward pass.
-	proj, up, core, attnMemory        float64
+	proj, up, core, attnMemory, scan  float64
 	experts, expWgrad, shared, ffnMem float64
 	mlp, recompute                    float64
 	launch                            float64
@@ -27,36 +27,45 @@ type layerTime struct {
 	cp                                ring // over the whole layer
 }
 
-// layer prices one layer of a kind into t, which must be zero.
-func (e *Estimator) layer(k *task, t *layerTime, moe, full bool) {
+// layer prices one layer into t, which must be zero.
+func (e *Estimator) layer(k *task, t *layerTime, c *content, full bool) {
 	s := &e.shape
-	dim := min(s.h, s.heads*s.headDim/k.tp)
-	t.proj = e.gemm(k, s.projMAC, dim)
-	t.up = e.gemm(k, s.upMAC, dim)
-	t.core = e.attention(k)
-	t.attnMemory = k.own * 2 * (8*s.h + 3*s.qkv) * k.perByte
-	if moe {
+	if c.attention {
+		dim := min(s.h, s.heads*s.headDim/k.tp)
+		t.proj = e.gemm(k, s.projMAC, dim)
+		t.up = e.gemm(k, s.upMAC, dim)
+		t.core = e.attention(k)
+		t.attnMemory = k.own * 2 * (8*s.h + 3*s.qkv) * k.perByte
+	}
+	if c.linear {
+		e.linearMixer(k, t)
+	}
+	if c.moe {
 		e.moe(k, t)
-	} else {
+	}
+	if c.dense {
 		t.mlp = e.wideGEMM(k, s.mlp*s.h*s.ffn, s.ffn/k.tp)
 		t.ffnMem = k.own * 2 * 4 * s.ffn * k.perByte
 	}
-	t.recompute = repeated(t, k.l.Recompute, moe, full)
-	t.compute = 3*(t.proj+t.attnMemory+t.mlp+t.shared+t.ffnMem) + (1+attnBackward)*t.core +
+	t.recompute = repeated(t, k.l.Recompute, c.moe, full)
+	t.compute = 3*(t.proj+t.attnMemory+t.mlp+t.shared+t.ffnMem+t.scan) + (1+attnBackward)*t.core +
 		2*t.experts + t.expWgrad + t.recompute
 
-	e.tensorParallel(k, t, moe, full)
-	e.contextParallel(k, t, full)
-	if moe {
+	e.tensorParallel(k, t, c, full)
+	if c.attention {
+		e.contextParallel(k, t, full)
+	}
+	if c.linear {
+		t.cp = e.linearExchange(k, full)
+		t.exposed[CP] = t.cp.seconds
+	}
+	if c.moe {
 		e.expertParallel(k, t, full)
 	}
 
-	gap := e.host * e.chip.family.gap * gapScale[k.sw.Graph]
-	t.launch = e.host * e.chip.family.host * hostScale[k.sw.Graph]
-	if !moe {
-		gap *= denseGap
-		t.launch *= denseHost
-	}
+	host, gap := c.host()
+	gap *= e.chip.family.gap * gapScale[k.sw.Graph] * e.host
+	t.launch = host * e.chip.family.host * hostScale[k.sw.Graph] * e.host
 	device := t.compute
 	for _, x := range t.exposed {
 		device += x
@@ -66,6 +75,21 @@ func (e *Estimator) layer(k *task, t *layerTime, moe, full bool) {
 	if t.hidden > 0 {
 		t.startup = fourthPowerMean(device+t.hidden+gap, t.launch) - t.total
 	}
+}
+
+// host is the layer's part of a MoE layer's launch floor and drained queue.
+func (c *content) host() (launch, gap float64) {
+	switch {
+	case c.moe && (c.attention || c.linear):
+		return 1, 1
+	case c.moe:
+		return 1 - mixerHost, 1 - mixerGap
+	case c.dense && (c.attention || c.linear):
+		return denseHost, denseGap
+	case c.dense:
+		return denseHost - mixerHost, denseGap - mixerGap
+	}
+	return mixerHost, mixerGap
 }
 
 // fourthPowerMean joins two limits: close to the larger when they differ, above both when they do not.
@@ -91,14 +115,17 @@ func (e *Estimator) moe(k *task, t *layerTime) {
 	if !k.sw.FusedPermute {
 		permutes *= permuteUnfused
 	}
-	t.ffnMem = copies * 2 * (4*s.h*permutes + 4*s.f) * k.perByte
+	t.ffnMem = copies * 2 * (4*s.expertWidth*permutes + 4*s.f) * k.perByte
+	if s.latent() { // down to the experts' width and up again
+		t.shared += 2 * e.gemm(k, s.h*s.expertWidth, s.expertWidth)
+	}
 }
 
 // repeated is the forward time that the backward pass computes again (comm-model 4.6).
 func repeated(t *layerTime, r layout.Recompute, moe, full bool) float64 {
 	ffn := t.mlp + t.experts + t.shared + t.ffnMem
 	if full {
-		return t.proj + t.core + t.attnMemory + ffn
+		return t.proj + t.core + t.scan + t.attnMemory + ffn
 	}
 	var sum float64
 	if r.Has(layout.CoreAttn) {
@@ -132,7 +159,7 @@ func repeated(t *layerTime, r layout.Recompute, moe, full bool) float64 {
 // column- and row-parallel linears (forward 1+1, backward 2+1), attention and dense MLP or shared expert; without
 // it 2 all-reduces, each worth a scatter and a gather; 2 more per block under full recompute (comm-model 1.1, 4.6). Routed experts
 // need none: they work on the rank's own shard.
-func (e *Estimator) tensorParallel(k *task, t *layerTime, moe, full bool) {
+func (e *Estimator) tensorParallel(k *task, t *layerTime, c *content, full bool) {
 	if k.l.TP == 1 {
 		return
 	}
@@ -143,9 +170,13 @@ func (e *Estimator) tensorParallel(k *task, t *layerTime, moe, full bool) {
 	if full {
 		ops += 2
 	}
-	if !moe || e.shape.shared > 0 {
-		ops *= 2
+	blocks := 0.0
+	for _, block := range [...]bool{c.attention || c.linear, c.dense, c.moe && e.shape.shared > 0} {
+		if block {
+			blocks++
+		}
 	}
+	ops *= blocks
 	t.tpOps = ops
 	t.tp = e.twoLevel(k.tokens*e.shape.h*2, k.place.tp)
 	exposed := tpExposed

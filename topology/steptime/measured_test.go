@@ -84,7 +84,7 @@ func balancedLayers(e *Estimator, m *arch.Model, l *layout.Layout, sw Software) 
 	cost := make([]float64, m.NumLayers)
 	for i := range cost {
 		cost[i] = u.layer[kind].total
-		if e.moeBefore[i+1] > e.moeBefore[i] {
+		if m.MoE != nil && e.count(moeKind, i, 1) > 0 {
 			cost[i] = u.layer[kind|moeKind].total
 		}
 	}

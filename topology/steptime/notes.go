@@ -18,6 +18,8 @@ const (
 	NoteFP4
 	// NoteImbalance: the cost of unbalanced routing is counted, not fitted.
 	NoteImbalance
+	// NoteLinear: the time of Mamba and gated delta net layers is counted, not fitted.
+	NoteLinear
 	// NoteDispatcher: token dispatch stays inside a domain, on few ranks, where the dispatchers' times are not told apart.
 	NoteDispatcher
 
@@ -43,6 +45,7 @@ var noteTexts = [...]string{
 	"no measured layout has tensor parallelism across NVLink domains",
 	"NVFP4 is timed by its speed-up over MXFP8 in dense models; no MoE model was measured",
 	"unbalanced routing is counted on the fullest rank, not fitted",
+	"no Mamba or gated delta net layer was measured: its time is counted, not fitted",
 	"inside one NVLink domain alltoall and the flex dispatchers are not told apart: measure both",
 	"the network rate of this platform is unknown and the layout leaves its NVLink domain",
 	"this GPU has no tensor cores for the layout's precision",

@@ -89,7 +89,7 @@ func (p *Pass) add(n, seconds, exposed float64) {
 // of communication, by how often each collective runs (tensorParallel, contextParallel, expertParallel). What the host
 // adds is shared out alike.
 func (t *layerTime) forward(k *task, full bool) (part, exposed float64) {
-	compute := t.proj + t.attnMemory + t.mlp + t.shared + t.ffnMem + t.core + t.experts
+	compute := t.proj + t.attnMemory + t.mlp + t.shared + t.ffnMem + t.core + t.scan + t.experts
 	ops, first := 5.0, 2.0
 	if !k.l.SequenceParallel {
 		ops = 4

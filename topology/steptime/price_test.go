@@ -160,13 +160,21 @@ func TestNewErrors(t *testing.T) {
 		}
 		return m
 	}
-	for _, id := range []string{"nemotron-3-nano", "nemotron-3-super", "qwen3-next-80b-a3b"} {
+	for _, c := range []struct {
+		reason string
+		change func(*arch.Model)
+	}{
+		{"two kinds of linear mixers", func(m *arch.Model) { m.HybridLayerPattern = "MG*E" }},
+		{"Mamba layers without sizes", func(m *arch.Model) { m.Mamba = nil }},
+	} {
+		m := *get("nemotron-3-nano")
+		c.change(&m)
 		var unsupported *UnsupportedError
-		if _, err := New(get(id), platform(t, "h100", 0), DefaultRun()); !errors.As(err, &unsupported) {
-			t.Errorf("%s: error %v, want an UnsupportedError: its layers are not modelled", id, err)
+		if _, err := New(&m, platform(t, "h100", 0), DefaultRun()); !errors.As(err, &unsupported) {
+			t.Errorf("%s: error %v, want an UnsupportedError", c.reason, err)
 		}
-		if got := ModelFLOPs(get(id), 4096); got != 0 {
-			t.Errorf("%s: %g FLOPs, want 0 for unknown", id, got)
+		if got := ModelFLOPs(&m, 4096); got != 0 {
+			t.Errorf("%s: %g FLOPs, want 0 for unknown", c.reason, got)
 		}
 	}
 	var unknown *topology.UnknownFigureError

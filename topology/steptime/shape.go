@@ -15,6 +15,7 @@ type shape struct {
 	mla           bool
 
 	experts, topK, f, shared float64 // f, shared: FFN widths
+	expertWidth              float64 // that routed experts work on: h, or the latent size
 	mlp                      float64 // matrices of an MLP: 3 gated, 2 not
 
 	projMAC float64 // attention projections, per token
@@ -23,6 +24,7 @@ type shape struct {
 	qkv     float64 // elements per token written between projections and core
 	kv      float64 // elements per token of keys and values that context parallelism sends
 
+	linear linearShape
 }
 
 // shapeOf reads a model's sizes. MAC counts are those of comm-model 4.1.
@@ -64,9 +66,16 @@ func shapeOf(m *arch.Model) shape {
 	if e := m.MoE; e != nil {
 		s.experts, s.topK = float64(e.NumExperts), float64(e.TopK)
 		s.f, s.shared = float64(e.FFNHiddenSize), float64(e.SharedFFNSize)
+		if s.expertWidth = s.h; e.LatentSize > 0 {
+			s.expertWidth = float64(e.LatentSize)
+		}
 	}
+	s.linear = linearShapeOf(m, s.h)
 	return s
 }
+
+// latent reports whether routed experts work on another width than the model's.
+func (s *shape) latent() bool { return s.expertWidth != s.h }
 
 // UnsupportedError says that a model has parts whose time this package does not model.
 type UnsupportedError struct {
@@ -79,13 +88,19 @@ func (e *UnsupportedError) Error() string {
 }
 
 func supported(m *arch.Model) error {
+	mamba, delta := false, false
+	for _, list := range [][]arch.Layer{m.Layers(), m.MTPLayers()} {
+		for _, l := range list {
+			mamba, delta = mamba || l.Mixer == arch.MambaMixer, delta || l.Mixer == arch.GatedDeltaNet
+		}
+	}
 	switch {
-	case m.Kind == arch.Hybrid || m.Mamba != nil:
-		return &UnsupportedError{m.ID, "hybrid (Mamba) layers"}
-	case m.LinearAttention != nil:
-		return &UnsupportedError{m.ID, "gated delta net layers"}
-	case m.MoE != nil && m.MoE.LatentSize > 0:
-		return &UnsupportedError{m.ID, "latent experts"}
+	case mamba && delta:
+		return &UnsupportedError{m.ID, "Mamba and gated delta net layers side by side"}
+	case mamba && m.Mamba == nil:
+		return &UnsupportedError{m.ID, "Mamba layers without sizes"}
+	case delta && m.LinearAttention == nil:
+		return &UnsupportedError{m.ID, "gated delta net layers without sizes"}
 	}
 	return nil
 }

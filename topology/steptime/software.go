@@ -1,6 +1,9 @@
 package steptime
 
-import "github.com/moeplan/moeplan/layout"
+import (
+	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
+)
 
 // Software is the side of a run that changes its speed but not its layout or its mathematics.
 type Software struct {
@@ -102,7 +105,7 @@ func (e *Estimator) tunedDispatcher(l *layout.Layout) layout.Dispatcher {
 // (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/transformer/transformer_config.py; comm-model 1.4). It
 // assumes --moe-shared-expert-overlap off, which excludes it too.
 func (e *Estimator) OverlapLegal(l *layout.Layout) bool {
-	return e.model.MoE != nil && l.EP > 1 &&
+	return e.model.MoE != nil && e.model.Kind != arch.Hybrid && l.EP > 1 &&
 		(l.PP == 1 || l.VPP > 1) &&
 		l.Recompute.Granularity != layout.Full && !l.Recompute.Has(layout.MoE) &&
 		e.model.MTPNumLayers <= 1

@@ -2,13 +2,6 @@ package steptime
 
 import "github.com/moeplan/moeplan/layout"
 
-// Layers of one layout come in at most four kinds: dense or MoE, with the whole layer recomputed or not.
-const (
-	moeKind        = 1
-	recomputedKind = 2
-	numKinds       = 4
-)
-
 // units are the prices of a layout's building blocks. It is large, hence the pointers.
 type units struct {
 	layer [numKinds]layerTime
@@ -22,13 +15,12 @@ func (e *Estimator) units(k *task, u *units) {
 		u.mtp = e.mtpProjection(k) // the notes' model leaves it out
 	}
 	plain := !k.full || k.l.Recompute.Block
-	for kind := range u.layer {
-		moe, full := kind&moeKind != 0, kind&recomputedKind != 0
-		if moe && e.model.MoE == nil || !moe && e.moeLayers == e.model.NumLayers {
-			continue
+	for _, kind := range e.kinds {
+		if plain {
+			e.layer(k, &u.layer[kind], &contents[kind], false)
 		}
-		if full && k.full || !full && plain {
-			e.layer(k, &u.layer[kind], moe, full)
+		if k.full {
+			e.layer(k, &u.layer[kind|recomputedKind], &contents[kind], true)
 		}
 	}
 }
@@ -65,7 +57,6 @@ func (s *share) startup(u *units) float64 {
 
 // add puts the layers of one cell on the rank.
 func (e *Estimator) add(s *share, c layout.Cell, r layout.Recompute) {
-	moe := func(first, n int) float64 { return float64(e.moeBefore[first+n] - e.moeBefore[first]) }
 	again := 0 // decoder layers recomputed as a whole
 	if r.Granularity == layout.Full {
 		again = c.Decoders
@@ -74,21 +65,21 @@ func (e *Estimator) add(s *share, c layout.Cell, r layout.Recompute) {
 		}
 	}
 	rest := c.Decoders - again
-	a, b := moe(c.First, again), moe(c.First+again, rest)
-	s.layers[recomputedKind|moeKind] += a
-	s.layers[recomputedKind] += float64(again) - a
-	s.layers[moeKind] += b
-	s.layers[0] += float64(rest) - b
+	for _, kind := range e.kinds {
+		s.layers[kind|recomputedKind] += e.count(kind, c.First, again)
+		s.layers[kind] += e.count(kind, c.First+again, rest)
+	}
 	if c.MTP > 0 {
-		kind := 0
-		if e.mtpMoE || c.Decoders == 0 && e.model.MoE != nil {
-			kind = moeKind
+		n, kinds := float64(c.MTP), e.mtp
+		if c.Decoders == 0 {
+			kinds = e.mtpAlone
 		}
-		if r.Granularity == layout.Full {
-			kind |= recomputedKind
+		for _, kind := range kinds {
+			if r.Granularity == layout.Full {
+				kind |= recomputedKind
+			}
+			s.layers[kind] += n
 		}
-		n := float64(c.MTP)
-		s.layers[kind] += n
 		s.mtp += n
 		s.heads += n
 		if !c.Embedding {

@@ -31,11 +31,31 @@ type parameters struct{ dense, expert float64 }
 // below a thousandth.
 func (e *Estimator) params(s *share, k *task) parameters {
 	sh := &e.shape
-	dense := s.layers[0] + s.layers[recomputedKind]
-	moe := s.layers[moeKind] + s.layers[recomputedKind|moeKind]
-	n := (dense+moe)*sh.projMAC + dense*sh.mlp*sh.h*sh.ffn + moe*sh.mlp*sh.h*sh.shared +
-		s.tables*sh.h*sh.vocab + s.mtp*2*sh.h*sh.h
-	x := moe * sh.experts * sh.mlp * sh.h * sh.f
+	n := s.tables*sh.h*sh.vocab + s.mtp*2*sh.h*sh.h
+	x := 0.0
+	for kind := range contents {
+		layers := s.layers[kind] + s.layers[kind|recomputedKind]
+		if layers == 0 {
+			continue
+		}
+		c := &contents[kind]
+		if c.attention {
+			n += layers * sh.projMAC
+		}
+		if c.linear {
+			n += layers * sh.linear.params
+		}
+		if c.dense {
+			n += layers * sh.mlp * sh.h * sh.ffn
+		}
+		if c.moe {
+			n += layers * sh.mlp * sh.h * sh.shared
+			if sh.latent() {
+				n += layers * 2 * sh.h * sh.expertWidth
+			}
+			x += layers * sh.experts * sh.mlp * sh.expertWidth * sh.f
+		}
+	}
 	return parameters{n / k.tp, x / float64(k.l.EP*k.l.ETP)}
 }
 
