@@ -11,7 +11,14 @@
 //	model, err := megatron.Model(resolved)
 //	layout, err := megatron.Layout(resolved)
 //
-// Nothing of this judges whether the layout is legal: package layout and its rules do. [LookupFlag] answers questions about
+// [Check] judges whether all that is legal: every rule that a launch would break, in the order in which it would hit them,
+// with repairs that were judged too ([CheckArgv] does all from the argv on):
+//
+//	for _, v := range megatron.Check(resolved, megatron.CheckSettings{}) {
+//		fmt.Println(v.Severity, v.NoticedAt, v.Error(), v.Repairs, v.Source)
+//	}
+//
+// [Rules] lists the rules, those of package layout among them, and [OutOfScope] what is not judged. [LookupFlag] answers questions about
 // single flags, [ParseRelease] reads release names. [Theoretical] is the estimate that the framework itself prints, and
 // [WarmUpOf] the start of its pipeline schedule.
 //

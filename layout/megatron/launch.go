@@ -194,9 +194,6 @@ func (c *launch) counted() int    { return c.countedLayers() }
 func (c *launch) accounted() bool { return c.Pipeline.AccountForEmbedding || c.Pipeline.AccountForLoss }
 func (c *launch) uneven() bool    { return c.Pipeline.First != nil || c.Pipeline.Last != nil }
 
-// interleaved is the flag that decides VPP in validate_args.
-func (c *launch) interleavedBy(flag string) bool { return c.Pipeline.From == flag }
-
 // env returns a variable of the environment. Resolve's nil environment counts as empty: rules about variables that must be
 // set are hazards then, because nobody said what is set.
 func (c *launch) env(name string) (value string, set bool) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -52,12 +51,6 @@ func loadValidity(t testing.TB) *validityFile {
 
 // extra reports whether the record is one of layout_validity_extra.json.
 func (c *validityCase) extra() bool { return strings.HasPrefix(c.Record, "extra") }
-
-// number is the record's index in its file.
-func (c *validityCase) number() int {
-	n, _ := strconv.Atoi(c.Record[strings.IndexByte(c.Record, ' ')+1:])
-	return n
-}
 
 func (c *validityCase) settings(checks Checks) CheckSettings {
 	return CheckSettings{Checks: checks, TransformerEngine: c.TE, ComputeCapability: c.SM, NoRepairs: true}

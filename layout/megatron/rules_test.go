@@ -165,3 +165,27 @@ func TestEveryRule(t *testing.T) {
 		t.Error("an unknown rule is found")
 	}
 }
+
+// Every numbered constraint of the reference list has a rule, or stands among those out of scope, with a reason.
+func TestEveryConstraint(t *testing.T) {
+	judged := map[string]bool{}
+	for _, r := range Rules() {
+		judged[r.Constraint] = true
+	}
+	numbers := []string{"14b", "2.9", "N1", "N2", "N3", "N4", "N5", "N6", "N7"}
+	for n := 1; n <= 166; n++ {
+		numbers = append(numbers, strconv.Itoa(n))
+	}
+	left := map[string]bool{}
+	for _, s := range OutOfScope() {
+		if s.What == "" || s.Reason == "" || s.Constraint != "" && judged[s.Constraint] {
+			t.Errorf("out of scope: %+v", s)
+		}
+		left[s.Constraint] = true
+	}
+	for _, n := range numbers {
+		if judged[n] == left[n] {
+			t.Errorf("constraint %s: judged %v, out of scope %v", n, judged[n], left[n])
+		}
+	}
+}
