@@ -123,5 +123,5 @@ var firingOrder = []layout.RuleID{
 	// Transformer Engine
 	"groups-divide-heads", "cp-comm-type-names", "cp-a2a-heads", "cp-window-exchange", "cp-sinks-exchange", "cp-attention-backend", "fp8-tokens", "fp8-widths",
 	// moeplan's own
-	"layers-dropped-or-added", "both-ends-on-one-stage", "vocabulary-unknown", "pipeline-rank-empty", "flex-group-over-64", "recompute-no-effect", "recompute-core-attn",
+	"layers-dropped-or-added", "both-ends-on-one-stage", "vocabulary-unknown", "vocabulary-plus-one", "pipeline-rank-empty", "flex-group-over-64", "recompute-no-effect", "recompute-core-attn",
 }

@@ -157,6 +157,17 @@ func Rules() []layout.Rule {
 	return rules
 }
 
+// ReleasesOf returns the first and the last release in which a rule holds, of those that were compared; "" without bound. A rule
+// about a flag holds from the flag on in any case. It is false for a rule that Check does not know.
+func ReleasesOf(id layout.RuleID) (since, until string, ok bool) {
+	for _, r := range ordered {
+		if r.ID == id {
+			return r.since, r.until, true
+		}
+	}
+	return "", "", false
+}
+
 // LookupRule returns one rule of Rules. The error is layout.LookupRule's, whose names are fewer.
 func LookupRule(id string) (layout.Rule, error) {
 	for _, r := range Rules() {

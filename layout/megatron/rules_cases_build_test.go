@@ -129,6 +129,7 @@ var hazardCases = []ruleCase{
 	{rule: "layers-dropped-or-added", breaks: "D pp4 L8 first6 last4", holds: "first2 last2", reason: "10 layers built of 8; 8"},
 	{rule: "both-ends-on-one-stage", breaks: "D first8 last6", holds: "~--decoder-first-pipeline-num-layers ~--decoder-last-pipeline-num-layers", reason: "6 layers built of 8; 8"},
 	{rule: "vocabulary-unknown", breaks: "D ~--vocab-size", holds: "--padded-vocab-size 1024", reason: "a tokenizer would know; given"},
+	{rule: "vocabulary-plus-one", breaks: "D rel=0.17.1 --tokenizer-type NullTokenizer", holds: "rel=0.18.2", reason: "0.17; 0.18 counts the end of document in"},
 	{rule: "pipeline-rank-empty", breaks: "D pp4 " + layoutFlag + " E|t*4||t*4L", holds: layoutFlag + " Et|t*4|t*2|tL", reason: "a rank without layers; each has one"},
 	{rule: "flex-group-over-64", breaks: "E @128 ep128 --num-experts 128 gbs128 --moe-token-dispatcher-type flex", holds: "ep64", reason: "128 ranks; 64"},
 	{rule: "recompute-no-effect", breaks: "E --recompute-granularity selective --recompute-modules mlp", holds: "--moe-layer-freq 2", reason: "no dense layer; every second"},

@@ -137,6 +137,12 @@ var hazardRules = []rule{
 		"A tokenizer's file would have to be opened. Parameters and memory of embedding and output layer are unknown without it.",
 		func(c *launch) bool { return c.Shape.PaddedVocab < 1 },
 		says("neither --padded-vocab-size nor --vocab-size says how large the vocabulary is")),
+	hazard("vocabulary-plus-one", "21", layout.AtArguments, "megatron/training/tokenizer/tokenizer.py:1 (core_v0.17.1)", "up to 0.17 NullTokenizer's vocabulary is one more than --vocab-size",
+		"Its end of document comes on top, which may pad the embedding to the next multiple.",
+		func(c *launch) bool { return !c.none("vocab_size") && c.Shape.VocabSize != c.int("vocab_size") && c.none("padded_vocab_size") },
+		func(c *launch) string {
+			return fmt.Sprintf("--vocab-size %d is %d with NullTokenizer in release %s, padded to %d", c.int("vocab_size"), c.Shape.VocabSize, c.rel, c.Shape.PaddedVocab)
+		}),
 	hazard("eval-interval-missing", "83", layout.AtFirstStep, "megatron/training/training.py:5436", "--eval-interval is given where a run has --train-iters",
 		"It has no default from 0.16 on, and the number of validation steps is worked out by dividing by it, even for --eval-iters 0.",
 		func(c *launch) bool {

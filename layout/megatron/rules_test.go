@@ -189,3 +189,32 @@ func TestEveryConstraint(t *testing.T) {
 		}
 	}
 }
+
+// A variable that has to be set is an error where it is known not to be, and a hazard where nobody said what is set.
+func TestUnknownEnvironment(t *testing.T) {
+	argv, world, _, release, o := launchOf(t, "D tp2")
+	for _, c := range []struct {
+		env  map[string]string
+		want layout.Severity
+	}{{nil, layout.Hazard}, {map[string]string{}, layout.Error}, {map[string]string{connections: "1"}, ""}} {
+		_, vs, err := CheckArgv(argv, release, world, c.env, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got layout.Severity
+		for _, v := range vs {
+			if v.Rule == "connections-one" {
+				got = v.Severity
+			}
+		}
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.env, got, c.want)
+		}
+	}
+	if since, until, ok := ReleasesOf("moe-no-bias"); since != "" || until != "0.14.0" || !ok {
+		t.Errorf("moe-no-bias holds from %q to %q, %v", since, until, ok)
+	}
+	if _, _, ok := ReleasesOf("no-such-rule"); ok {
+		t.Error("an unknown rule has releases")
+	}
+}
