@@ -9,7 +9,6 @@ import (
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
-	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/layout/script"
@@ -135,7 +134,7 @@ func (c *checkCmd) argv(command *script.Command) ([]string, error) {
 	if c.Model == "" {
 		return argv, nil
 	}
-	m, err := arch.Lookup(c.Model)
+	m, err := lookupModel(c.Model)
 	if err != nil {
 		return nil, err
 	}

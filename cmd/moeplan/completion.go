@@ -109,8 +109,8 @@ func completionsOf(root *kong.Node, words []string) []completion {
 		return matching(flagsOf(at.node), last)
 	}
 	all := positionals(at)
-	if at.node == root {
-		for _, c := range root.Children {
+	if at.words == 0 {
+		for _, c := range at.node.Children {
 			if !c.Hidden {
 				all = append(all, completion{c.Name, c.Help})
 			}
@@ -136,8 +136,8 @@ func walkWords(root *kong.Node, words []string) place {
 			if f := flagNamed(at.node, w); f != nil && !f.IsBool() && !strings.Contains(w, "=") {
 				at.flag = f
 			}
-		case at.node == root && child(root, w) != nil:
-			at.node = child(root, w)
+		case at.words == 0 && child(at.node, w) != nil:
+			at.node = child(at.node, w)
 		default:
 			at.words++
 		}

@@ -32,6 +32,8 @@ func TestCompletions(t *testing.T) {
 		{"plan --precision mx", []string{"mxfp8"}, "", "precisions"},
 		{"plan --wide --pre", []string{"--precision"}, "", "a switch takes no value"},
 		{"models dee", []string{"deepseek-v3"}, "", "the argument of models"},
+		{"models im", []string{"import"}, "list", "commands of a command"},
+		{"models import --na", []string{"--name"}, "", "and their flags"},
 		{"platforms b", []string{"b200"}, "", "the argument of platforms"},
 		{"explain vpp-", []string{"vpp-needs-pp"}, "", "rules"},
 		{"completion z", []string{"zsh"}, "bash", "an argument that is an enum"},

@@ -156,6 +156,7 @@ func (modelsCmd) Help() string {
 	return `Lists the models, or shows one with its sources and what is unverified of it.
 
   moeplan models dsv3
+  moeplan models import my-model/config.json -o my-model.yaml
 
 Exit codes: 0 done; 80 unknown model.`
 }

@@ -5,27 +5,39 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/moeplan/moeplan/cmd/internal/config"
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
 type modelsCmd struct {
-	Name   string `arg:"" optional:"" help:"Model to show in full, with its sources."`
-	Output string `short:"o" enum:"table,json,csv,markdown" default:"table" help:"Format: table, json, csv or markdown."`
+	List   modelsListCmd   `cmd:"" default:"withargs" hidden:"" help:"List the models, or show one."`
+	Import modelsImportCmd `cmd:"" help:"Write a model of your own as YAML, from a Hugging Face config.json."`
 }
 
-func (c *modelsCmd) Run(s streams) error {
+type modelsListCmd struct {
+	Name   string `arg:"" optional:"" help:"Model to show in full, with its sources: a name or a YAML file."`
+	Output string `short:"o" enum:"table,json,csv,markdown,yaml" default:"table" help:"Format: table, json, csv, markdown or, of one model, yaml: a template for your own."`
+}
+
+func (c *modelsListCmd) Run(s streams) error {
 	if c.Name != "" {
-		m, err := arch.Lookup(c.Name)
+		m, err := lookupModel(c.Name)
 		if err != nil {
 			return err
 		}
-		if c.Output == "json" {
+		switch c.Output {
+		case "json":
 			return writeJSON(s.out, m)
+		case "yaml":
+			return config.WriteModel(s.out, m, "A model for moeplan: save it under your own id, change it, and pass --model FILE.yaml.")
 		}
 		showModel(s, m)
 		return nil
+	}
+	if c.Output == "yaml" {
+		return usage("-o yaml writes one model: moeplan models qwen3-30b -o yaml")
 	}
 	models := arch.All()
 	if c.Output == "json" {

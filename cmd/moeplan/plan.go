@@ -97,7 +97,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	case "csv", "markdown":
 		err = report.Plans(s.out, result, report.Format(c.Output))
 	default:
-		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), c.gpuFile())
+		report.Screen(s.out, r.Model, result, c.flagText(&c.runFlags), report.Files{Model: c.modelFile(), GPU: c.gpuFile()})
 		err = report.Against(s.out, result)
 	}
 	if err == nil && c.HTML != "" {

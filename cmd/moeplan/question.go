@@ -22,7 +22,7 @@ const minFigure, maxFigure = 1e-3, 1e6
 
 // machine flags choose the model, the GPUs and what is known about them. Every command that prices a layout has them.
 type machine struct {
-	Model string `group:"question" help:"Model (required), by any obvious short form; moeplan models lists them."`
+	Model string `group:"question" help:"Model (required), by any obvious short form (moeplan models lists them), or a YAML file."`
 	GPUs  *int   `name:"gpus" group:"question" help:"Number of GPUs (required)."`
 	GPU   string `name:"gpu" group:"question" help:"Kind of GPU (default h100): a name that moeplan platforms lists, or a YAML file."`
 
@@ -79,7 +79,7 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 	if f.Model == "" {
 		return nil, nil, usage("no --model: try --model qwen3-235b; moeplan models lists them")
 	}
-	m, err := arch.Lookup(f.Model)
+	m, err := lookupModel(f.Model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +105,7 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 	return m, p, nil
 }
 
-// isFile tells a platform file from a platform's name.
+// isFile tells the file of a platform or a model from a name.
 func isFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
@@ -116,6 +116,31 @@ func (f *machine) gpuFile() string {
 		return f.GPU
 	}
 	return ""
+}
+
+// modelFile is the file that describes the model, "" for one of the catalogue.
+func (f *machine) modelFile() string {
+	if isFile(f.Model) {
+		return f.Model
+	}
+	return ""
+}
+
+// lookupModel finds a model of the catalogue, or reads a YAML file.
+func lookupModel(name string) (*arch.Model, error) {
+	if !isFile(name) {
+		return arch.Lookup(name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &coded{exitUsage, err}
+	}
+	defer f.Close()
+	m, err := config.ReadModel(name, f)
+	if err != nil {
+		return nil, &coded{exitUsage, err}
+	}
+	return m, nil
 }
 
 // lookupPlatform finds a platform of the catalogue, or reads a YAML file.

@@ -14,10 +14,12 @@ import (
 
 const gib = float64(1 << 30)
 
-// Screen writes the main screen: the answer, at most 100 columns wide, and folded to what the reader has. flags are those that repeat the question in
-// the command which checks the answer, as far as the layout's text does not say it; gpuFile is the file that describes
-// the platform, if it is not one of the catalogue.
-func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
+// Files are those that describe a model or a platform which no catalogue has; "" for one of a catalogue.
+type Files struct{ Model, GPU string }
+
+// Screen writes the main screen: the answer, at most 100 columns wide, and folded to what the reader has. flags are those
+// that repeat the question in the command which checks the answer, as far as the layout's text does not say it.
+func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string, files Files) {
 	p := printerTo(w)
 	p.question(m, r)
 	if len(r.Plans) == 0 {
@@ -31,7 +33,7 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags, gpuFile string) {
 	p.memory(r)
 	p.pareto(r)
 	p.searched(r)
-	p.check(m, r, flags, gpuFile)
+	p.check(m, r, flags, files)
 }
 
 // printer writes sections whose first line carries a label. Only layouts and commands, which are to be copied, may pass
@@ -264,9 +266,9 @@ func (p printer) searched(r *plan.Result) {
 	}
 }
 
-func (p printer) check(m *arch.Model, r *plan.Result, flags, gpuFile string) {
+func (p printer) check(m *arch.Model, r *plan.Result, flags string, files Files) {
 	q := &r.Request
-	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", m.ID, q.GPUs, cmp.Or(gpuFile, q.Platform))}
+	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", cmp.Or(files.Model, m.ID), q.GPUs, cmp.Or(files.GPU, q.Platform))}
 	if flags != "" {
 		lines = append(lines, fmt.Sprintf("  %s \\", strings.TrimSpace(flags)))
 	}
