@@ -13,6 +13,7 @@ import (
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/topology"
 )
@@ -22,6 +23,8 @@ type emitCmd struct {
 	Plan     string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
 	For      string   `enum:"check,launch,bridge" default:"check" help:"check (one GPU, fake process group), launch (torchrun; with --slurm an sbatch script) or bridge (Megatron-Bridge overrides)."`
 	Slurm    bool     `help:"With --for launch: write an sbatch script."`
+	Release  string   `name:"megatron-version" default:"main" help:"Megatron-Core release that is to run it: 0.11 to main."`
+	Middle   bool     `name:"middle-stages" help:"With --for check: add stages that own no data, through a wrapper that nobody has tested."`
 	Save     string   `placeholder:"DIR" help:"Write check.sh, launch.sh, launch.sbatch, bridge.txt and plan.json into a new or empty folder instead."`
 	machine  `embed:""`
 	runFlags `embed:""`
@@ -42,7 +45,11 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r}
+	release, err := megatron.ParseRelease(c.Release)
+	if err != nil {
+		return &coded{exitUsage, err}
+	}
+	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle}
 	if c.Save != "" {
 		return e.save(ctx, c.Save)
 	}

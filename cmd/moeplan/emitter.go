@@ -21,6 +21,32 @@ type emitter struct {
 	m *arch.Model
 	l *layout.Layout
 	r *plan.Request
+
+	release megatron.Release // that is to run it
+	middle  bool             // check middle stages too
+}
+
+// accepted refuses what the release's parser does not take, naming each flag, and what its rules forbid.
+func (e *emitter) accepted(args megatron.Args) error {
+	if missing := args.Missing(e.release); len(missing) > 0 {
+		return &coded{exitIllegal, missing}
+	}
+	settings, err := megatron.Parse(args.Argv(), e.release)
+	if err != nil {
+		return &coded{exitIllegal, err}
+	}
+	connections := "1"
+	if e.l.EPOverlap {
+		connections = "32"
+	}
+	resolved, err := megatron.Resolve(settings, e.l.World, map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": connections})
+	if err != nil {
+		return &coded{exitIllegal, err}
+	}
+	if broken := megatron.Check(resolved, megatron.CheckSettings{ComputeCapability: e.r.Platform.SM.Int() / 10}).Errors(); len(broken) > 0 {
+		return broken
+	}
+	return nil
 }
 
 // emit returns the text of one form, and the value that -o json prints.
@@ -31,7 +57,11 @@ func (e *emitter) emit(form string, slurm bool) (string, any, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		return launch.Script(), launch, nil
+		const report = "--log-memory-interval" // helps to watch a run, and can be left out
+		if name := (megatron.Args{{Name: report, Values: []string{"1"}}}); len(name.Missing(e.release)) > 0 {
+			launch.Args.Remove(report)
+		}
+		return launch.Script(), launch, e.accepted(launch.Args)
 	case "bridge":
 		bridge, err := megatron.BridgeOverrides(e.l, e.m, e.launchOptions(false))
 		if err != nil {
@@ -40,11 +70,11 @@ func (e *emitter) emit(form string, slurm bool) (string, any, error) {
 		return bridge.Text(), bridge, nil
 	}
 	check, err := megatron.CheckCommand(e.l, e.m, megatron.CheckOptions{ComputeCapability: e.r.Platform.SM.Int() / 10,
-		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments})
+		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments, MiddleStages: e.middle})
 	if err != nil {
 		return "", nil, err
 	}
-	return check.Script(), check, nil
+	return check.Script(), check, e.accepted(check.Args)
 }
 
 // launchOptions say where the platform's machines make a launch run.

@@ -26,6 +26,9 @@ type CheckOptions struct {
 	// BF16Gradients reduces and keeps main gradients in bf16; BF16Moments stores Adam's moments in bf16 with the
 	// precision-aware optimizer.
 	BF16Gradients, BF16Moments bool
+	// MiddleStages adds stages that own no data, each through a wrapper that makes Megatron-LM train there all the same.
+	// Nobody has run it yet.
+	MiddleStages bool
 	// Python is the interpreter; "" means python.
 	Python string
 }
@@ -43,6 +46,8 @@ type Run struct {
 	Holds string     `json:"holds"` // what sits on the stage, in words
 	Env   []Variable `json:"env"`   // complete, RANK included
 	Argv  []string   `json:"argv"`  // interpreter and script first
+	// Wrapped says that the script is MiddleWrapper, which stands in front of the launcher.
+	Wrapped bool `json:"wrapped,omitempty"`
 }
 
 // Command is a check of one layout on one GPU.
@@ -101,16 +106,26 @@ func CheckCommand(l *layout.Layout, m *arch.Model, o CheckOptions) (*Command, er
 		c.Launcher = "pretrain_gpt.py"
 	}
 	env := environment(l, o)
-	for _, stage := range dataStages(l.Split) {
+	stages := dataStages(l.Split)
+	data := len(stages)
+	if o.MiddleStages {
+		stages = append(stages, middleStages(l.Split, stages)...)
+	}
+	for i, stage := range stages {
 		rank, err := f.AttentionRank(0, 0, 0, stage)
 		if err != nil {
 			return nil, err
 		}
 		vars := []Variable{{"WORLD_SIZE", strconv.Itoa(l.World)}, {"RANK", strconv.Itoa(rank)}, {"LOCAL_RANK", "0"}}
+		script := c.Launcher
+		if i >= data {
+			script = MiddleWrapper
+		}
 		c.Runs = append(c.Runs, Run{
 			Rank: rank, Stage: stage, Holds: holds(l.Split, stage),
-			Env:  append(vars, env...),
-			Argv: append([]string{o.Python, c.Launcher}, args.Argv()...),
+			Env:     append(vars, env...),
+			Argv:    append([]string{o.Python, script}, args.Argv()...),
+			Wrapped: i >= data,
 		})
 	}
 	c.Comments = comments(l, &run, m, c)
@@ -199,6 +214,24 @@ func dataStages(s *layout.Split) []int {
 	}
 	slices.Sort(stages)
 	return slices.Compact(stages)
+}
+
+// middleStages are the stages without data that are worth a run: the first of each number of layers, which of those has most
+// in flight.
+func middleStages(s *layout.Split, data []int) (stages []int) {
+	seen := map[int]bool{}
+	for stage := range s.PP {
+		layers := 0
+		for chunk := range s.VPP {
+			layers += s.Cell(stage, chunk).Decoders
+		}
+		if slices.Contains(data, stage) || seen[layers] {
+			continue
+		}
+		seen[layers] = true
+		stages = append(stages, stage)
+	}
+	return stages
 }
 
 // environment returns what the process needs beside its place in the world. Before Blackwell a run with TP or CP above 1

@@ -2,6 +2,7 @@ package megatron
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
@@ -36,13 +37,18 @@ func comments(l, run *layout.Layout, m *arch.Model, c *Command) []string {
 		out = append(out, "This model's query and key norms span all heads, for which Megatron has no spec of its own: the command builds norms of one head, a few thousand parameters less a layer.")
 	}
 	if unseen := unseenStages(l.PP, c.Runs); unseen != "" {
-		out = append(out, fmt.Sprintf("Not seen: %s. Ranks without data skip training, so middle stages cannot be impersonated.", unseen))
+		out = append(out, fmt.Sprintf("Not seen: %s. Ranks without data skip training, so middle stages cannot be impersonated as they are; "+
+			"--middle-stages adds them through a wrapper that nobody has tested.", unseen))
+	}
+	if slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Wrapped }) {
+		out = append(out, "UNTESTED: the runs of "+MiddleWrapper+" make Megatron-LM train on a stage that owns no data. The file is written by this script; middle stages never read data.")
 	}
 	return append(out, "Not seen either: buffers of NCCL and of other communication libraries, uneven routing across ranks, and any timing.")
 }
 
 // unseenStages names the stages without a run: "stages 1 to 6", "stages 1 to 3 and 5", "" for none.
 func unseenStages(pp int, runs []Run) string {
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return a.Stage - b.Stage })
 	text, next := "", 0
 	add := func(to int) { // stages next to to-1
 		switch {

@@ -8,9 +8,34 @@ import (
 // width is the longest line that Script writes where words allow it.
 const width = 100
 
+// MiddleWrapper is the file that a check script writes for stages without data.
+const MiddleWrapper = "moeplan_middle_stage.py"
+
+// wrapper runs a launcher with a data loader that says "train" where there is no data. Upstream sets do_train from whether
+// this rank built a dataset, and a later call keeps it once it is true
+// (NVIDIA/Megatron-LM@d98e8a64dd megatron/training/training.py:5538-5552).
+const wrapper = `import runpy
+import sys
+
+import megatron.training.training as training
+
+build = training.build_train_valid_test_data_iterators
+
+
+def build_and_train(*args, **kwargs):
+    iterators = build(*args, **kwargs)
+    training.get_args().do_train = True
+    return iterators
+
+
+training.build_train_valid_test_data_iterators = build_and_train
+sys.argv[0] = %q
+runpy.run_path(sys.argv[0], run_name="__main__")
+`
+
 // Script renders the commands as a bash script. Each run is written out in full, so that it can be copied alone; its
-// output goes to the screen and to moeplan-check.rankR.log. A run that fails does not keep the next from running, and the
-// script then exits 1.
+// output goes to the screen and to moeplan-check.rankR.log, which a second run overwrites. A run that fails does not keep
+// the next from running, and the script then exits 1. At the end stands the last memory line of each run.
 func (c *Command) Script() string {
 	var b strings.Builder
 	b.WriteString("#!/usr/bin/env bash\n")
@@ -20,7 +45,14 @@ func (c *Command) Script() string {
 		comment(&b, text)
 	}
 	b.WriteString("set -uo pipefail\nstatus=0\n")
+	wrapped := false
+	var logs []string
 	for _, r := range c.Runs {
+		logs = append(logs, fmt.Sprintf("moeplan-check.rank%d.log", r.Rank))
+		if r.Wrapped && !wrapped {
+			wrapped = true
+			fmt.Fprintf(&b, "\ncat > %s <<'END'\n"+wrapper+"END\n", MiddleWrapper, c.Launcher)
+		}
 		b.WriteByte('\n')
 		comment(&b, fmt.Sprintf("RANK %d, pipeline stage %d: %s", r.Rank, r.Stage, r.Holds))
 		var env []string
@@ -32,7 +64,9 @@ func (c *Command) Script() string {
 		command(&b, r.Argv)
 		fmt.Fprintf(&b, " \\\n  2>&1 | tee moeplan-check.rank%d.log || status=1\n", r.Rank)
 	}
-	b.WriteString("\nexit \"$status\"\n")
+	fmt.Fprintf(&b, "\necho 'The last memory line of each run:'\nfor log in %s; do\n"+
+		"  line=$(grep -a 'memory (MB)' \"$log\" | tail -n 1)\n  echo \"$log: ${line:-none, the run failed or ran out of memory}\"\ndone\n", strings.Join(logs, " "))
+	b.WriteString("exit \"$status\"\n")
 	return b.String()
 }
 

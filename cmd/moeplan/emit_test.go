@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// questions are the five of the first issue, with the layouts that answer them: what is emitted is tested here, not found.
+var questions = []string{
+	"--gpus 256 --model qwen3-235b tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm",
+	"--gpus 256 --gpu gb200 --model deepseek-v3 tp1 pp4 vpp4 ep64 recompute=mla_up_proj",
+	"--gpus 16 --model qwen3-30b-a3b tp2 ep16 mbs2 recompute=moe_act",
+	"--gpus 64 --model llama3-70b tp4 pp4",
+	"--gpus 8 --gpu h200 --model mixtral-8x7b tp2 ep8 recompute=moe_act",
+}
+
+// What is emitted for a release is what its parser takes, flag by flag, and bash reads it. emit itself asks the table of flags
+// and the rules of the release; here the five questions are asked for the first release with a fake process group, one in
+// between and main, and launches for an older one.
+func TestEmitForReleases(t *testing.T) {
+	for _, c := range []struct {
+		form, release string
+		exit          int
+		want          string
+	}{
+		{"check", "0.16.1", 0, "--fake-process-group"},
+		{"check", "0.18.2", 0, "--fake-process-group"},
+		{"check", "main", 0, "--fake-process-group"},
+		{"check", "0.15.3", 2, "--fake-process-group: Megatron-LM 0.15.3 does not have it yet, it came with 0.16.1"},
+		{"launch", "0.14.0", 0, "torchrun"},
+		{"launch", "main", 0, "--log-memory-interval"},
+	} {
+		for _, q := range questions {
+			args := append([]string{"emit", "--for", c.form, "--megatron-version", c.release}, strings.Fields(q)...)
+			var out, problems bytes.Buffer
+			if code := run(context.Background(), args, &out, &problems); code != c.exit {
+				t.Errorf("%v: exit %d, want %d: %s", args, code, c.exit, &problems)
+				continue
+			}
+			if !strings.Contains(out.String()+problems.String(), c.want) {
+				t.Errorf("%v: no %q", args, c.want)
+			}
+			if c.exit != 0 && out.Len() > 0 {
+				t.Errorf("%v: refused, and %d bytes are written all the same", args, out.Len())
+			}
+			reads(t, out.Bytes(), args)
+		}
+	}
+}
+
+// Middle stages are an option, marked as untested, and their wrapper is Python.
+func TestEmitMiddleStages(t *testing.T) {
+	args := strings.Fields("emit --middle-stages " + questions[0])
+	var out, problems bytes.Buffer
+	if code := run(context.Background(), args, &out, &problems); code != 0 {
+		t.Fatalf("exit %d: %s", code, &problems)
+	}
+	for _, want := range []string{"UNTESTED", "cat > moeplan_middle_stage.py", "python moeplan_middle_stage.py", "pipeline stage 1:", "do_train = True", "The last memory line of each run"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	reads(t, out.Bytes(), args)
+	_, wrapper, _ := strings.Cut(out.String(), "<<'END'\n")
+	wrapper, _, _ = strings.Cut(wrapper, "END\n")
+	if python, err := exec.LookPath("python3"); err == nil {
+		compile := exec.Command(python, "-c", "import ast, sys; ast.parse(sys.stdin.read())")
+		compile.Stdin = strings.NewReader(wrapper)
+		if text, err := compile.CombinedOutput(); err != nil {
+			t.Errorf("the wrapper is no Python: %v\n%s", err, text)
+		}
+	}
+}
+
+// reads lets bash parse a script without running it, where there is a bash.
+func reads(t *testing.T, script []byte, args []string) {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil || len(script) == 0 {
+		return
+	}
+	parse := exec.Command(bash, "-n")
+	parse.Stdin = bytes.NewReader(script)
+	if text, err := parse.CombinedOutput(); err != nil {
+		t.Errorf("%v: bash -n: %v\n%s", args, err, text)
+	}
+}
