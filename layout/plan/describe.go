@@ -238,6 +238,9 @@ func softwareName(s steptime.Software) string {
 	if s.EPOverlap {
 		name += " + EP overlap"
 	}
+	if s.TPOverlap {
+		name += " + TP overlap"
+	}
 	if s.Graph != steptime.Eager {
 		name += " + " + s.Graph.String() + " graphs"
 	}

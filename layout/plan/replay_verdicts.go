@@ -23,7 +23,7 @@ var apart = map[string]string{
 // verdicts are what an examination by hand found of the rows furthest behind our best: whether they or we are right.
 // Figures are those of the replay at the time, or of the source named.
 var verdicts = map[string]string{
-	"r0071": "theirs trades speed for room, for a reason we do not see: Muon keeps master and momentum unsharded, some 15 GiB more at EP 8 than Adam, so that EP 16 over two boxes is what fits. Not interleaving costs another 8 %",
+	"r0071": "open: theirs leaves the box with EP 16 and does not interleave (8 % of it). With Muon's state on every rank our EP 8 would need 174 GiB of 179, which explains theirs; dealt out by layers 138, which does not. We price Adam, 154",
 	"r0072": "as r0071",
 	"r0073": "as r0071",
 	"r0084": "theirs is a safe copy: TP 8 and EP 64 by alltoall over eight boxes at 30 of 80 GiB, without a measurement; ours is faster in direction",
@@ -31,7 +31,7 @@ var verdicts = map[string]string{
 	"r0086": "as r0084",
 	"r1039": "theirs is a default to start from: no interleaving, recompute not stated, EP 64 over eight boxes",
 	"r0961": "we are right: EP 64 over eight boxes was measured 1.8 times slower than EP 8 (8,359 against 15,031 tokens/s); we say 1.35",
-	"r1253": "ours: a check run, TP 2 and PP 4 without interleaving for a model that fits one GPU; half the last stage idles",
+	"r1253": "ours: a check run, TP 2 and four stages without interleaving for a model that one GPU holds whole",
 	"r1016": "we are right in direction: later releases left TP 2 EP 64 for TP 1 with PP 8 on these GPUs",
 	"r1017": "as r1016",
 	"r1069": "open: ours has EP 1 with all 128 experts on each rank, which nobody has measured",
@@ -43,7 +43,7 @@ var verdicts = map[string]string{
 	"r0033": "as r0028, a small batch with the interleaving of the large one",
 	"r0317": "near tie: ours has EP 2, a region without measurements; the overlapped recipes of this model (r0747) are at our best",
 	"r0294": "as r0317, with EP 1 and ragged chunks",
-	"r0332": "as r0317, with EP 2",
+	"r0332": "as r0317, with EP 2; NVFP4, whose speed no MoE model has shown",
 	"r0334": "as r0317, with EP 2",
 	"r0324": "as r0317, with EP 1 and ragged chunks",
 	"r0333": "as r0317, with EP 1 and ragged chunks",
