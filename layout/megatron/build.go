@@ -56,6 +56,19 @@ var buildRules = []rule{
 			return fmt.Sprintf("%d layers / PP %d = %d layers a rank are not divisible by VPP %d", c.counted(), c.Degrees.PP, c.counted()/c.Degrees.PP, c.Pipeline.VPP)
 		},
 		virtualStagesFlag, perStageFlag, "BALANCED")),
+	layerRule(rule{
+		Rule: headAt("uneven-pp-2-vpp", "48", layout.Error, layout.AtModelBuild, "megatron/core/transformer/transformer_layer.py:163", "counts for both ends at PP 2 exclude VPP",
+			"The number of a layer on the last stage is worked out by dividing by the stages between, of which there are none. The config lets it pass."),
+		since: "0.13.1",
+		broken: func(c *launch) bool {
+			_, set := c.vpp()
+			return c.stage > 0 && c.countsDecide() && set && c.Degrees.PP == 2 && c.Pipeline.First != nil && c.Pipeline.Last != nil
+		},
+		say: func(c *launch) string {
+			return fmt.Sprintf("%s at PP 2 with VPP %d: the build divides by zero", c.countsText(), c.Pipeline.VPP)
+		},
+		turn: []string{virtualStagesFlag, "BALANCED"},
+	}),
 	layerRule(shared("tp-divides-qkv", "--tensor-model-parallel-size")),
 	layerRule(rule{
 		Rule: headAt("mla-fusion-tp", "23", layout.Error, layout.AtModelBuild, "megatron/core/transformer/multi_latent_attention.py:1271", "TP divides both latent widths of a fused down projection",
@@ -197,10 +210,13 @@ func (c *launch) walk(rules []*rule) []buildFailure {
 			}
 		}
 	}
-	isBlock := func(r *rule) bool { return r.ID == "block-pp" || r.ID == "vpp-divides-layers" }
+	isBlock := func(r *rule) bool {
+		return r.ID == "block-pp" || r.ID == "vpp-divides-layers" || r.ID == "uneven-pp-2-vpp"
+	}
 	isStep := func(r *rule) bool { return r.NoticedAt == layout.AtFirstStep }
 	isPart := func(r *rule) bool { return !isBlock(r) && !isStep(r) }
-	for _, kinds := range c.stages() {
+	for i, kinds := range c.stages() {
+		c.stage = i
 		ask(arch.Layer{}, isBlock)
 		for _, k := range kinds {
 			ask(k, isPart)

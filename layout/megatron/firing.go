@@ -103,13 +103,13 @@ var firingOrder = []layout.RuleID{
 	// model build, layer by layer, and what follows each stage
 	"shards-need-te",
 	"moe-layer-list", "moe-layer-freq",
-	"block-pp", "vpp-divides-layers",
+	"block-pp", "vpp-divides-layers", "uneven-pp-2-vpp",
 	"tp-divides-qkv", "mla-fusion-tp", "mamba-fp8", "mamba-tp", "mamba-cp",
 	"tp-divides-ffn",
 	"deepep-needs-peers", "ncclep-needs-peers", "flex-needs-peers", "ncclep-no-capacity", "flex-old-needs-deepep", "grouped-gemm-bias", "etp-divides-moe-ffn", "shared-experts-bias",
 	"tp-divides-shared-ffn",
 	"moe-tp-needs-sp",
-	"uneven-pp-2-vpp", "last-count-vpp-offsets", "split-ends-moved", "split-mtp-standalone", "op-fuser-not-used", "local-no-cp", "local-norm-no-sp", "kv-heads-duplicated",
+	"last-count-vpp-offsets", "split-ends-moved", "split-mtp-standalone", "op-fuser-not-used", "local-no-cp", "local-norm-no-sp", "kv-heads-duplicated",
 	// wrapping in DDP or FSDP, the optimizer
 	"per-token-no-average", "instances-need-optimizer", "fp8-reuse-needs-gather", "userbuffers-segments",
 	"fsdp-v2-no-tp", "fsdp-v2-strategy", "fsdp-v2-no-fusion", "fsdp-v2-no-token-loss", "fsdp-v2-16-bit", "fsdp-v2-no-graphs", "fsdp-v2-no-delay", "fsdp-v2-no-buckets",

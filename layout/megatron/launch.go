@@ -92,6 +92,7 @@ type launch struct {
 	l       layout.Layout     // VPP at least 1; Split only if it is legal
 	judge   layout.Judge      // looks at all layers
 	looking arch.Layer        // what judge is limited to; the zero Layer for all
+	stage   int               // in build order, while the walk over the layers asks
 	text    layout.Violations // what CheckSplit says of the layout string
 	symbols string            // of the layout string, written out; "" where it cannot be
 }

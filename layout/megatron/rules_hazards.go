@@ -37,13 +37,6 @@ var hazardRules = []rule{
 			return fmt.Sprintf("%s at PP 1: %d layers would be built, the model has %d", c.countsText(), c.builtLayers(), c.Shape.NumLayers)
 		},
 		"--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"),
-	hazard("uneven-pp-2-vpp", "48", layout.AtModelBuild, "megatron/core/transformer/transformer_layer.py:145", "counts for both ends at PP 2 exclude VPP",
-		"The offset of a layer is worked out by dividing by the stages between, of which there are none.",
-		func(c *launch) bool {
-			_, set := c.vpp()
-			return c.countsDecide() && set && c.Degrees.PP == 2 && c.Pipeline.First != nil && c.Pipeline.Last != nil
-		},
-		says("counts for both ends at PP 2 with VPP: the build divides by zero"), virtualStagesFlag),
 	hazard("last-count-vpp-offsets", "48", layout.AtModelBuild, "megatron/core/transformer/transformer_layer.py:37 (core_v0.13.1)", "up to 0.13 a count for the last stage alone excludes VPP",
 		"The second rank repeats the first one's layer numbers, which misplaces MoE layers and checkpoint keys.",
 		func(c *launch) bool {
@@ -137,9 +130,11 @@ var hazardRules = []rule{
 		"A tokenizer's file would have to be opened. Parameters and memory of embedding and output layer are unknown without it.",
 		func(c *launch) bool { return c.Shape.PaddedVocab < 1 },
 		says("neither --padded-vocab-size nor --vocab-size says how large the vocabulary is")),
-	hazard("vocabulary-plus-one", "21", layout.AtArguments, "megatron/training/tokenizer/tokenizer.py:1 (core_v0.17.1)", "up to 0.17 NullTokenizer's vocabulary is one more than --vocab-size",
+	hazard("vocabulary-plus-one", "21", layout.AtArguments, "megatron/core/tokenizers/text/libraries/null_tokenizer.py:52 (core_v0.17.1)", "up to 0.17 NullTokenizer's vocabulary is one more than --vocab-size",
 		"Its end of document comes on top, which may pad the embedding to the next multiple.",
-		func(c *launch) bool { return !c.none("vocab_size") && c.Shape.VocabSize != c.int("vocab_size") && c.none("padded_vocab_size") },
+		func(c *launch) bool {
+			return !c.none("vocab_size") && c.Shape.VocabSize != c.int("vocab_size") && c.none("padded_vocab_size")
+		},
 		func(c *launch) string {
 			return fmt.Sprintf("--vocab-size %d is %d with NullTokenizer in release %s, padded to %d", c.int("vocab_size"), c.Shape.VocabSize, c.rel, c.Shape.PaddedVocab)
 		}),
@@ -174,7 +169,7 @@ var hazardRules = []rule{
 			return fmt.Sprintf("--moe-apply-probs-on-input with top-%d routing: the first step fails", c.int("moe_router_topk"))
 		},
 		"--moe-apply-probs-on-input"),
-	hazard("whole-layer-graph-dropless", "148", layout.AtFirstStep, "megatron/core/transformer/moe/token_dispatcher.py:700", "Transformer Engine graphs of whole MoE layers need capacity and padding",
+	hazard("whole-layer-graph-dropless", "148", layout.AtFirstStep, "megatron/core/transformer/moe/token_dispatcher.py:958", "Transformer Engine graphs of whole MoE layers need capacity and padding",
 		"Dropless dispatch copies counts to the host, which fails while a graph is captured; the config lets it pass.",
 		func(c *launch) bool {
 			return c.moe() && c.Graph.Impl == "transformer_engine" && len(c.Graph.Modules) == 0 && !c.dropAndPad()
