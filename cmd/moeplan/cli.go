@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -34,6 +35,7 @@ type grammar struct {
 	Recipes   recipesCmd   `cmd:"" help:"Search the published layouts."`
 	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
 	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
+	Config    configCmd    `cmd:"" help:"Show what is set in moeplan.yaml and the environment."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
@@ -69,15 +71,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return complain(stderr, err, false)
 	}
+	from := newSettings(parser.Model, os.Getenv)
+	for _, o := range []kong.Option{kong.Resolvers(from), kong.Bind(from)} {
+		if err := o.Apply(parser); err != nil {
+			return complain(stderr, err, false)
+		}
+	}
 	asJSON := wantsJSON(args)
 	k, err := parser.Parse(args)
 	if exited >= 0 { // --help
 		return exited
 	}
 	if err != nil {
-		return complain(stderr, err, asJSON)
+		return complain(stderr, from.blame(err), asJSON)
 	}
-	err = k.Run()
+	if note := from.note(); note != "" && !asJSON && !strings.HasPrefix(k.Command(), "config") {
+		fmt.Fprintln(stderr, note)
+	}
+	err = from.blame(k.Run())
 	if exited >= 0 {
 		return exited
 	}
