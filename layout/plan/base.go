@@ -36,13 +36,12 @@ func CompareBase(ctx context.Context, r Request, l layout.Layout) (*Base, error)
 	if err != nil {
 		return nil, err
 	}
-	peak, _ := p.memory.Peak(&l)
-	mine, ok := p.timed(&l, peak)
+	mine, ok := p.timed(&l, p.memory.Need(&l))
 	all := found.best()
 	if !ok || len(all) == 0 {
 		return nil, nil
 	}
-	out := &Base{Key: l.String(), Place: 1, TunedTimeMS: ms(mine.tuned), PeakBytes: peak, Fits: peak <= p.budget.limit()}
+	out := &Base{Key: l.String(), Place: 1, TunedTimeMS: ms(mine.tuned), PeakBytes: mine.peak, Fits: mine.over <= 0}
 	best := all[0]
 	listed := false
 	for _, c := range all {

@@ -21,8 +21,8 @@ func caseFewestGPUs(t *testing.T) {
 	fits := func(world int, text string) (Grade, int64) {
 		l := caseLayout(t, m, world, text+" mbs1 gbs=64 seq=16384")
 		caseLegal(t, m, &l)
-		peak, _ := casePeak(t, m, run, &l)
-		return budget.grade(peak), peak
+		peak, stages := casePeak(t, m, run, &l)
+		return budget.grade(needOf(stages)), peak
 	}
 	if g, peak := fits(16, "tp4 cp4"); g != Fits {
 		t.Errorf("16 GPUs, TP 4 CP 4: %s at %.0f GiB", g, float64(peak)/float64(gib))
@@ -84,7 +84,7 @@ func caseLlama7B(t *testing.T) {
 	if math.Abs(state/50.5-1) > 0.02 {
 		t.Errorf("%.1f GB of state, the answer says 50.5", state)
 	}
-	if g := newBudget(casePlatform(t, "a100-80"), 80, -1, 0).grade(peak); g == Fits {
+	if g := newBudget(casePlatform(t, "a100-80"), 80, -1, 0).grade(needOf(stages)); g == Fits {
 		t.Errorf("%.1f GiB are said to fit comfortably", float64(peak)/float64(gib))
 	}
 }
@@ -164,18 +164,19 @@ func caseHundredThousand(t *testing.T) {
 	m.MaxPositionEmbeddings = 131072
 	run := memmodel.DefaultRun(80)
 	run.GradientBytes, run.MomentBytes, run.PrecisionAware = 2, 2, true
-	peak := func(m *arch.Model, text string) (int64, int64) {
+	peak := func(m *arch.Model, text string) (memmodel.Need, int64) {
 		l := caseLayout(t, m, 8, text+" ep4 mbs1 gbs=8 seq=102400 recompute=full")
 		caseLegal(t, m, &l)
 		_, stages := casePeak(t, m, run, &l)
-		return stages[0].PeakAllocated, stages[0].Activations + stages[0].Transient
+		return stages[0].Need(), stages[0].Activations + stages[0].Transient
 	}
-	p2, a2 := peak(&m, "cp2")
-	p4, a4 := peak(&m, "cp4")
+	n2, a2 := peak(&m, "cp2")
+	n4, a4 := peak(&m, "cp4")
+	p2, p4 := n2.Allocated, n4.Allocated
 	if p4 >= p2 || a4 >= a2 {
 		t.Errorf("CP 4 needs %d and %d, CP 2 %d and %d", p4, a4, p2, a2)
 	}
-	if newBudget(casePlatform(t, "a100-80"), 80, -1, 0).grade(p2) == Fits {
+	if newBudget(casePlatform(t, "a100-80"), 80, -1, 0).grade(n2) == Fits {
 		t.Errorf("CP 2 is said to fit, though under 5 GB would stay")
 	}
 	small := m // what a hundredth of the vocabulary saves is the logits

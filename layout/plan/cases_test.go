@@ -153,3 +153,11 @@ func flex(d layout.Dispatcher) func(*steptime.Software) {
 func flexOverlap(d layout.Dispatcher) func(*steptime.Software) {
 	return func(sw *steptime.Software) { sw.Dispatcher, sw.EPOverlap, sw.DelayWgrad = d, true, true }
 }
+
+// needOf is what the fullest of all stages takes.
+func needOf(stages []memmodel.Stage) (n memmodel.Need) {
+	for i := range stages {
+		n = n.Max(stages[i].Need())
+	}
+	return n
+}

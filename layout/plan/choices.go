@@ -139,13 +139,15 @@ func (c *chooser) flags(l *layout.Layout) []string {
 
 func (c *chooser) choice(name string, stages []memmodel.Stage, note string) Choice {
 	out := Choice{Name: name, Note: note, Flags: []string{}}
+	var most memmodel.Need
 	for i := range stages {
+		most = most.Max(stages[i].Need())
 		out.PeakBytes = max(out.PeakBytes, stages[i].PeakAllocated)
 		out.HostBytes = max(out.HostBytes, stages[i].Host.Total())
 		out.TrafficBytes = max(out.TrafficBytes, stages[i].Host.TrafficPerStep)
 	}
 	out.SavedBytes = c.peak - out.PeakBytes
-	out.Grade = c.p.budget.grade(out.PeakBytes)
+	out.Grade = c.p.budget.grade(most)
 	return out
 }
 

@@ -157,10 +157,12 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	}
 	out.PublishedTwin = twinOf(p.model.ID, p.platform.ID, l)
 	var worst memmodel.Stage
+	var most memmodel.Need
 	for i := range stages {
 		if stages[i].PeakAllocated > worst.PeakAllocated {
 			worst = stages[i]
 		}
+		most = most.Max(stages[i].Need())
 		out.Stages = append(out.Stages, stageOf(p.model, l, &stages[i]))
 	}
 	out.WorstStage = worst.PipelineRank
@@ -173,7 +175,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		}
 		out.CheckPeak = stages[out.CheckStage].PeakAllocated
 	}
-	out.Grade = p.budget.grade(worst.PeakAllocated)
+	out.Grade = p.budget.grade(most)
 	out.HeadroomGiB = float64(p.budget.capacity-worst.PeakAllocated) / float64(gib)
 	if p.model.MoE != nil {
 		out.MaxImbalance = p.maxImbalance(stages, l.EP)
@@ -190,7 +192,7 @@ func (p *pricer) maxImbalance(stages []memmodel.Stage, ep int) *float64 {
 		if s.ImbalanceSlope == 0 {
 			continue
 		}
-		room := p.budget.limit() - s.PeakAllocated
+		room := -p.budget.over(s.Need())
 		if room < 0 {
 			return nil
 		}

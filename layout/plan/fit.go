@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/moeplan/moeplan/topology"
+import (
+	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology"
+)
 
 // Grade says whether a layout fits a GPU.
 type Grade string
@@ -13,9 +16,9 @@ const (
 
 const gib = int64(1) << 30
 
-// defaultHeadroom is how far below the card's memory the allocated peak must stay, in GiB: what the reservation,
-// NCCL, the CUDA context and the error of the estimate need together. Set so that nine in ten tuned recipes stay
-// in (ranking-findings.md 5.4); supported says whether any recipe on that GPU supports the figure.
+// defaultHeadroom is how far below the card's memory the allocated peak must stay, in GiB, where nobody says what is to stay
+// free: what the reservation, NCCL, the CUDA context and the error of the estimate need together. Set so that nine in ten
+// tuned recipes stay in (ranking-findings.md 5.4); supported says whether any recipe on that GPU supports the figure.
 var defaultHeadroom = map[string]struct {
 	gib       float64
 	supported bool
@@ -34,13 +37,15 @@ var defaultHeadroom = map[string]struct {
 	"gb200-nvl36": {20, true},
 }
 
-// tightMargin is what a layout needs at the very least, in GiB (ranking-findings.md 5.4).
-const tightMargin = 8
-
-// budget is what a rank may allocate, in bytes.
+// budget is what a rank may take, in bytes. One rule for every command: the upper figure of what the card sees must not
+// exceed what the driver offers, less the headroom that somebody asked for. Where nobody did, the error of the estimate
+// needs room too, of which the ranges know nothing: the allocated peak then also stays the platform's default below the
+// card.
 type budget struct {
 	capacity int64 // what the driver offers, less what the user reserved
 	headroom int64 // below capacity
+	given    bool  // the headroom is the user's, and free above the upper figure; else it is above the allocated peak
+	ceiling  int64 // what the upper figure may reach without a given headroom
 	// supported is false where no recipe supports the default headroom.
 	supported bool
 }
@@ -49,8 +54,9 @@ type budget struct {
 // a fifth of their memory, the H100's share.
 func newBudget(p *topology.Platform, memoryGiB, headroomGiB, reserveGiB float64) budget {
 	b := budget{capacity: toBytes(memoryGiB - reserveGiB), supported: true}
+	b.ceiling = b.capacity
 	if headroomGiB >= 0 {
-		b.headroom = toBytes(headroomGiB)
+		b.headroom, b.given = toBytes(headroomGiB), true
 		return b
 	}
 	d, ok := defaultHeadroom[p.ID]
@@ -66,17 +72,34 @@ func newBudget(p *topology.Platform, memoryGiB, headroomGiB, reserveGiB float64)
 
 func toBytes(gibs float64) int64 { return int64(gibs * float64(gib)) }
 
-// limit is the largest allocated peak that fits.
+// limit is the largest allocated peak that can fit.
 func (b budget) limit() int64 { return b.capacity - b.headroom }
 
-// grade judges an allocated peak: below the limit it fits; up to 8 GiB below the card, or the limit if the user
-// asked for less, it is tight.
-func (b budget) grade(allocated int64) Grade {
+// over is by how many bytes a need is too large; 0 or less fits.
+func (b budget) over(n memmodel.Need) int64 {
+	if b.given {
+		return n.High - b.limit()
+	}
+	return max(n.Allocated-b.limit(), n.High-b.ceiling)
+}
+
+// grade judges a need: it fits, or only its lower figure does, or not even that.
+func (b budget) grade(n memmodel.Need) Grade {
+	least := b.ceiling
+	if b.given {
+		least = b.limit()
+	}
 	switch {
-	case allocated <= b.limit():
+	case b.over(n) <= 0:
 		return Fits
-	case allocated <= b.capacity-toBytes(tightMargin):
+	case n.Low <= least:
 		return Tight
 	}
 	return No
+}
+
+// admit widens the budget for a need that is known to have run.
+func (b *budget) admit(n memmodel.Need) {
+	b.headroom = min(b.headroom, b.capacity-n.Allocated)
+	b.ceiling = max(b.ceiling, n.High)
 }

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/moeplan/moeplan/topology"
+import (
+	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology"
+)
 
 // Fit says whether given stages fit a GPU.
 type Fit struct {
@@ -8,6 +11,12 @@ type Fit struct {
 	WorstStage  int     `json:"worst_pipeline_rank"`
 	PeakBytes   int64   `json:"peak_allocated"`
 	LimitBytes  int64   `json:"limit"`
+	// CardLow and CardHigh are what the card sees, OverBytes by how much that is too much; 0 or less fits.
+	CardLow   int64 `json:"peak_device_low"`
+	CardHigh  int64 `json:"peak_device"`
+	OverBytes int64 `json:"over"`
+	// HeadroomGiven says that the headroom was asked for: it then lies above CardHigh, else above the allocated peak.
+	HeadroomGiven bool `json:"headroom_given"`
 	MemoryGiB   float64 `json:"memory_gib"`
 	HeadroomGiB float64 `json:"headroom_gib"`
 }
@@ -24,12 +33,16 @@ func Judged(r Request, stages []Stage) (*Fit, error) {
 		headroom = *r.HeadroomGiB
 	}
 	b := newBudget(r.Platform, memory, headroom, r.ReserveGiB)
-	out := &Fit{LimitBytes: b.limit(), MemoryGiB: memory, HeadroomGiB: float64(b.headroom) / float64(gib)}
+	out := &Fit{LimitBytes: b.limit(), MemoryGiB: memory, HeadroomGiB: float64(b.headroom) / float64(gib), HeadroomGiven: b.given}
+	var most memmodel.Need
 	for i := range stages {
-		if peak := stages[i].Memory.PeakAllocated; peak > out.PeakBytes {
-			out.PeakBytes, out.WorstStage = peak, stages[i].PipelineRank
+		m := &stages[i].Memory
+		if m.PeakAllocated > out.PeakBytes {
+			out.PeakBytes, out.WorstStage = m.PeakAllocated, stages[i].PipelineRank
 		}
+		most = most.Max(memmodel.Need{Allocated: m.PeakAllocated, Low: m.PeakDeviceLow, High: m.PeakDevice})
 	}
-	out.Grade = b.grade(out.PeakBytes)
+	out.CardLow, out.CardHigh = most.Low, most.High
+	out.Grade, out.OverBytes = b.grade(most), b.over(most)
 	return out, nil
 }

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/moeplan/moeplan/topology"
+import (
+	"github.com/moeplan/moeplan/memmodel"
+	"github.com/moeplan/moeplan/topology"
+)
 
 // Grader returns the rule by which Search says of an allocated peak whether it fits, for peaks that were measured. It fails
 // for a platform whose memory is unknown.
@@ -14,5 +17,8 @@ func Grader(r Request) (func(allocated int64) Grade, error) {
 		headroom = *r.HeadroomGiB
 	}
 	b := newBudget(r.Platform, memory, headroom, r.ReserveGiB)
-	return b.grade, nil
+	return func(allocated int64) Grade {
+		// What was measured has no range; the least that lies outside the allocator is what Low adds.
+		return b.grade(memmodel.Need{Allocated: allocated, Low: allocated, High: allocated})
+	}, nil
 }

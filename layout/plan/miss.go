@@ -14,7 +14,7 @@ import (
 func (p *pricer) nearestMiss(ctx context.Context, r *Request, fs findings) (*Miss, error) {
 	var miss *finding
 	for _, f := range fs {
-		if f.missPeak >= 0 && (miss == nil || f.missPeak < miss.missPeak) {
+		if f.missOver > 0 && (miss == nil || f.missOver < miss.missOver) {
 			miss = f
 		}
 	}
@@ -32,7 +32,7 @@ func (p *pricer) nearestMiss(ctx context.Context, r *Request, fs findings) (*Mis
 		}
 	}
 	out := &Miss{Key: miss.miss.String(), Stage: worst.PipelineRank, PeakBytes: worst.PeakAllocated,
-		LimitBytes: p.budget.limit(), OverBytes: worst.PeakAllocated - p.budget.limit()}
+		LimitBytes: worst.PeakAllocated - miss.missOver, OverBytes: miss.missOver}
 	out.Component, out.ComponentBytes = largestPart(worst)
 	if out.Remedies, err = remedies(ctx, r); err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ var changes = []change{
 	{"--moments bf16 --grads bf16", "bf16 moments and gradients: check convergence",
 		func(r *Request) bool { return !r.BF16Gradients },
 		func(r *Request) { r.LowPrecisionMoments, r.BF16Gradients = true, true }},
-	{"--headroom 8", "only 8 GiB left for NCCL, CUDA and the estimate's error",
+	{"--headroom 0", "the upper figure may fill the card: no room for the estimate's error",
 		func(r *Request) bool { return r.HeadroomGiB == nil },
-		func(r *Request) { h := float64(tightMargin); r.HeadroomGiB = &h }},
+		func(r *Request) { r.HeadroomGiB = new(float64) }},
 }
 
 // remedies tries each change alone and returns those after which something fits.
@@ -176,12 +176,11 @@ func (p *pricer) anyFits(r *Request) bool {
 	if err != nil {
 		return false
 	}
-	limit := p.budget.limit()
 	for l := range layout.Enumerate(p.model, space, nil) {
 		if keep != nil && !keep(&l) {
 			continue
 		}
-		if peak, _ := p.memory.Peak(&l); peak <= limit {
+		if p.budget.over(p.memory.Need(&l)) <= 0 {
 			return true
 		}
 	}

@@ -105,15 +105,15 @@ func (n *nextList) layout(changed layout.Layout) (time *float64, memory *int64, 
 	if broken := layout.Check(n.p.model, &changed).Errors(); len(broken) > 0 {
 		return nil, nil, string(broken[0].Rule) + ": " + broken[0].Message
 	}
-	peak, _ := n.p.memory.Peak(&changed)
-	if peak > n.p.budget.limit() {
-		return nil, nil, fmt.Sprintf("does not fit: %.1f GiB over", float64(peak-n.p.budget.limit())/float64(gib))
+	need := n.p.memory.Need(&changed)
+	if over := n.p.budget.over(need); over > 0 {
+		return nil, nil, fmt.Sprintf("does not fit: %.1f GiB over", float64(over)/float64(gib))
 	}
 	price := n.p.time.Price(&changed, n.base)
 	if !price.Known {
 		return nil, nil, "has no price"
 	}
-	change := peak - n.peak
+	change := need.Allocated - n.peak
 	return relative(price.Step, n.now.Step), &change, ""
 }
 

@@ -55,8 +55,8 @@ const sameMeshTime = 1.02
 // comfortable is the share of the limit above which a layout has little room for uneven routing.
 const comfortable = 0.97
 
-// edge is the allocated peak above which a layout is at the edge of memory.
-func (b budget) edge() int64 { return int64(comfortable * float64(b.limit())) }
+// edge is how much less than the budget a layout takes that is not at the edge of memory, bytes.
+func (b budget) edge() int64 { return int64((1 - comfortable) * float64(b.limit())) }
 
 // ragged is 1 for a split whose chunks, the first and the last aside, differ in their number of layers.
 func ragged(s *layout.Split) int {
@@ -75,7 +75,7 @@ func (p *pricer) simplestOf(all []candidate) candidate {
 		return slices.MinFunc(all, func(a, b candidate) int { return p.compareBy(ByMemory, &a, &b) })
 	}
 	atEdge := func(c *candidate) int {
-		if c.peak > p.budget.edge() {
+		if c.over > -p.budget.edge() {
 			return 1
 		}
 		return 0

@@ -171,18 +171,18 @@ func (q *question) replay(ctx context.Context) (ReplayRow, error) {
 	if q.anyRecompute {
 		for _, rung := range layout.RecomputeLadder(q.model) {
 			own.Recompute = rung
-			if c, ok = p.as(q, &own); ok && c.peak <= p.budget.limit() {
+			if c, ok = p.as(q, &own); ok && c.over <= 0 {
 				break
 			}
 		}
 		row.Layout = own.String()
 	}
-	row.PeakGiB, row.StepSeconds, row.Grade = float64(c.peak)/float64(gib), c.tuned, p.budget.grade(c.peak)
+	row.PeakGiB, row.StepSeconds, row.Grade = float64(c.peak)/float64(gib), c.tuned, p.budget.grade(p.memory.Need(&own))
 	if c.peak > p.budget.capacity {
 		return row, nil
 	}
 	// The recipe ran, so where our estimate is above our limit the limit is low here, for all layouts alike.
-	p.budget.headroom = min(p.budget.headroom, p.budget.capacity-c.peak)
+	p.budget.admit(p.memory.Need(&own))
 
 	space, err := layout.DefaultSpace(q.model, q.layout.World, q.platform.Domain.Int(), q.run(), layout.Pins{})
 	if err != nil {
@@ -250,9 +250,9 @@ func (p *pricer) as(q *question, l *layout.Layout) (candidate, bool) {
 	sw.EPOverlap = sw.EPOverlap && p.time.OverlapLegal(l)
 	sw.DelayWgrad = sw.DelayWgrad && sw.EPOverlap
 	l.EPOverlap = sw.EPOverlap
-	peak, _ := p.memory.Peak(l)
+	need := p.memory.Need(l)
 	price := p.time.Price(l, sw)
-	return candidate{layout: *l, peak: peak, now: price.Step, tuned: price.Step}, price.Known
+	return candidate{layout: *l, peak: need.Allocated, over: p.budget.over(need), now: price.Step, tuned: price.Step}, price.Known
 }
 
 // replaySweep prices a space as sweepPart does, and returns every layout up to the first of each ladder that fits with
@@ -261,7 +261,7 @@ func (p *pricer) replaySweep(ctx context.Context, q *question, space *layout.Spa
 	var all []candidate
 	var current base
 	done, seen := false, 0
-	limit, edge := p.budget.limit(), p.budget.edge()
+	edge := p.budget.edge()
 	for l := range layout.Enumerate(q.model, space, nil) {
 		if seen++; seen%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -273,10 +273,10 @@ func (p *pricer) replaySweep(ctx context.Context, q *question, space *layout.Spa
 			continue
 		}
 		c, ok := p.as(q, &l)
-		if !ok || c.peak > limit {
+		if !ok || c.over > 0 {
 			continue
 		}
-		done = c.peak <= edge
+		done = c.over <= -edge
 		all = append(all, c)
 	}
 	return all, nil

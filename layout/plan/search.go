@@ -9,6 +9,7 @@ import (
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/where"
+	"github.com/moeplan/moeplan/memmodel"
 	"github.com/moeplan/moeplan/topology"
 	"github.com/moeplan/moeplan/topology/steptime"
 	"golang.org/x/sync/errgroup"
@@ -17,7 +18,8 @@ import (
 // candidate is one layout that fits, with the two prices that rank it.
 type candidate struct {
 	layout     layout.Layout
-	peak       int64
+	peak       int64   // allocated, bytes
+	over       int64   // beyond the budget, bytes; 0 or less fits
 	now, tuned float64 // s
 }
 
@@ -42,7 +44,7 @@ type finding struct {
 	excluded int64
 	// miss is the layout that exceeds the limit by least.
 	miss     layout.Layout
-	missPeak int64
+	missOver int64 // bytes, 0 for none
 }
 
 // Search answers a request.
@@ -151,8 +153,8 @@ const checkEvery = 4096
 // sweepPart prices one part of a space. Of each ladder of recompute rungs, cheapest first, those are timed up to the
 // first that fits with room to spare. keep, if not nil, restricts the layouts.
 func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*layout.Layout) bool, pareto bool) (*finding, error) {
-	f := &finding{missPeak: -1}
-	limit, edge := p.budget.limit(), p.budget.edge()
+	f := &finding{}
+	edge := p.budget.edge()
 	var (
 		current base // whose ladder is being climbed
 		fits    bool
@@ -181,24 +183,25 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 		if b := (base{at, l.VPP, l.MicroBatchSize}); b != current {
 			current, fits = b, false
 		}
-		peak, _ := p.memory.Peak(&l)
-		if peak > limit {
-			if f.missPeak < 0 || peak < f.missPeak {
-				f.miss, f.missPeak = l, peak
+		need := p.memory.Need(&l)
+		over := p.budget.over(need)
+		if over > 0 {
+			if f.missOver == 0 || over < f.missOver {
+				f.miss, f.missOver = l, over
 			}
 			continue
 		}
 		f.fit++
 		if pareto {
-			if c, ok := p.timed(&l, peak); ok {
+			if c, ok := p.timed(&l, need); ok {
 				f.front = addToFront(f.front, c)
 			}
 		}
 		if fits {
 			continue
 		}
-		fits = peak <= edge // at the edge of memory the next rung is a choice too
-		if c, ok := p.timed(&l, peak); ok {
+		fits = over <= -edge // at the edge of memory the next rung is a choice too
+		if c, ok := p.timed(&l, need); ok {
 			rungs = append(rungs, c)
 		}
 	}
@@ -207,13 +210,13 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 }
 
 // timed prices a layout's step under both software sides; false where no time exists.
-func (p *pricer) timed(l *layout.Layout, peak int64) (candidate, bool) {
+func (p *pricer) timed(l *layout.Layout, need memmodel.Need) (candidate, bool) {
 	now := p.time.Price(l, steptime.BringUp())
 	if !now.Known {
 		return candidate{}, false
 	}
 	tuned, _ := p.tunedPrice(l, &now)
-	return candidate{*l, peak, now.Step, tuned.Step}, true
+	return candidate{*l, need.Allocated, p.budget.over(need), now.Step, tuned.Step}, true
 }
 
 // tunedPrice prices the tuned state, which keeps the bring-up software where the usual switches would not pay.

@@ -137,9 +137,9 @@ func (p *pricer) ruleRecompute(r *Request, l *layout.Layout) RuleFollowed {
 		}
 		before := *l
 		before.Recompute = rung
-		if peak, _ := p.memory.Peak(&before); peak <= p.budget.limit() {
+		if over := p.budget.over(p.memory.Need(&before)); over <= 0 {
 			out.Follows = false
-			out.How += fmt.Sprintf("; %s fits too, with %.1f GiB to spare", rung, float64(p.budget.limit()-peak)/float64(gib))
+			out.How += fmt.Sprintf("; %s fits too, with %.1f GiB to spare", rung, float64(-over)/float64(gib))
 			return out
 		}
 	}

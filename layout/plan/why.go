@@ -89,8 +89,8 @@ func (p *pricer) whyRecompute(r *Request, l *layout.Layout) string {
 		}
 		before := *l
 		before.Recompute = ladder[i-1]
-		peak, stage := p.memory.Peak(&before)
-		over := float64(peak-p.budget.limit()) / float64(gib)
+		need := p.memory.Need(&before)
+		over, stage := float64(p.budget.over(need))/float64(gib), need.Rank
 		if over <= 0 {
 			return fmt.Sprintf("recompute %s leaves room; with %s stage %d comes within %.1f GiB of the limit",
 				taken, rungName(ladder[i-1]), stage, -over)
