@@ -4,8 +4,14 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/agnivade/levenshtein"
+	"mvdan.cc/sh/v3/shell"
 )
 
 // TestReadmeShowsTheRealAnswer holds the first screen of the README against the program. UPDATE=1 rewrites it; read the
@@ -35,6 +41,238 @@ func TestReadmeShowsTheRealAnswer(t *testing.T) {
 	parts[3] = out.String()
 	if err := os.WriteFile(path, []byte(strings.Join(parts, "```\n")), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadmeCommands runs every command that the README shows, in order and in one folder with the sample files. Each must
+// end with the exit code that "$ echo $?" below it shows, else 0, and each line of output shown must occur in what it
+// prints, in that order. A line "..." stands for lines left out, one that ends in " ..." for the rest of a line. Outputs
+// that hold times or sizes of files come after <!-- varies -->, and files that a reader writes after <!-- file: NAME -->.
+//
+// UPDATE=1 puts the most similar line that is printed in the place of each that is not; read the difference before you
+// commit it.
+func TestReadmeCommands(t *testing.T) {
+	path, err := filepath.Abs("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	update := os.Getenv("UPDATE") != ""
+	t.Setenv("COLUMNS", "")
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // no settings of whoever runs the test
+	dir := t.TempDir()
+	readmeSamples(t, dir)
+	t.Chdir(dir)
+
+	shown := 0
+	for _, b := range readmeBlocks(lines) {
+		if b.file != "" {
+			if err := os.WriteFile(b.file, []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		for _, s := range sessionsOf(b.lines) {
+			shown++
+			if !s.slow() {
+				s.run(t, b.varies, update)
+			}
+		}
+	}
+	if after := strings.Join(lines, "\n"); update && after != string(text) {
+		if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown < 25 {
+		t.Errorf("only %d commands found: the README's form has changed", shown)
+	}
+}
+
+// readmeSamples copies what the README's commands read: recorded logs and traces, and files of the scripts.
+func readmeSamples(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.CopyFS(dir, os.DirFS(evidenceData)); err != nil {
+		t.Fatal(err)
+	}
+	for _, sample := range []struct{ script, file string }{
+		{"calibrate.txtar", "runs.jsonl"},
+		{"models_own.txtar", "mine/config.json"},
+	} {
+		script, err := os.ReadFile(filepath.Join("testdata/script", sample.script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, ok := strings.Cut(string(script), "\n-- "+sample.file+" --\n")
+		if !ok {
+			t.Fatalf("%s has no %s", sample.script, sample.file)
+		}
+		content, _, _ := strings.Cut(rest, "\n-- ")
+		name := filepath.Join(dir, filepath.FromSlash(sample.file))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// readmeBlock is a console block, or a file. Its lines are those of the README, so that they can be rewritten.
+type readmeBlock struct {
+	lines  []string
+	varies bool
+	file   string
+}
+
+// readmeBlocks are the console blocks and the files of the README.
+func readmeBlocks(lines []string) (blocks []readmeBlock) {
+	var comment string
+	for i := 0; i < len(lines); i++ {
+		if text, ok := strings.CutPrefix(lines[i], "<!-- "); ok {
+			comment = strings.TrimSuffix(text, " -->")
+		}
+		if !strings.HasPrefix(lines[i], "```") {
+			continue
+		}
+		n := slices.Index(lines[i+1:], "```")
+		if n < 0 {
+			break
+		}
+		file, isFile := strings.CutPrefix(comment, "file: ")
+		switch {
+		case isFile:
+			blocks = append(blocks, readmeBlock{lines: lines[i+1 : i+1+n], file: file})
+		case lines[i] == "```console":
+			blocks = append(blocks, readmeBlock{lines: lines[i+1 : i+1+n], varies: comment == "varies"})
+		}
+		comment = ""
+		i += n + 1
+	}
+	return blocks
+}
+
+// session is one command with the output shown below it.
+type session struct {
+	command string
+	code    int
+	output  []string
+}
+
+func sessionsOf(lines []string) (all []session) {
+	for i := 0; i < len(lines); {
+		command, _ := strings.CutPrefix(lines[i], "$ ")
+		for i++; strings.HasSuffix(command, `\`) && i < len(lines); i++ {
+			command = strings.TrimSuffix(command, `\`) + strings.TrimSpace(lines[i])
+		}
+		start := i
+		for i < len(lines) && !strings.HasPrefix(lines[i], "$ ") {
+			i++
+		}
+		if command == "echo $?" && len(all) > 0 && start < i {
+			all[len(all)-1].code, _ = strconv.Atoi(lines[start])
+			continue
+		}
+		all = append(all, session{command: command, output: lines[start:i]})
+	}
+	return all
+}
+
+// slow tells commands that take seconds, or do not end, and have tests of their own.
+func (s *session) slow() bool {
+	return strings.HasPrefix(s.command, "moeplan serve") || strings.HasPrefix(s.command, "moeplan validate --ranking")
+}
+
+func (s *session) run(t *testing.T, varies, update bool) {
+	t.Helper()
+	command, file, redirected := strings.Cut(s.command, " > ")
+	words, err := shell.Fields(command, nil)
+	if err != nil || len(words) == 0 || words[0] != "moeplan" {
+		t.Errorf("%s: not a command that can be run: %v", s.command, err)
+		return
+	}
+	var out, problems bytes.Buffer
+	code := run(context.Background(), words[1:], &out, &problems)
+	if code != s.code {
+		t.Errorf("%s: exit %d, the README says %d: %s", s.command, code, s.code, &problems)
+	}
+	if redirected {
+		if err := os.WriteFile(strings.TrimSpace(file), out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out.Reset()
+	}
+	if varies {
+		return
+	}
+	printed := strings.Split(out.String()+problems.String(), "\n")
+	at := 0
+	for i, want := range s.output {
+		if want == "..." || want == "" {
+			continue
+		}
+		found := slices.IndexFunc(printed[at:], func(line string) bool {
+			if start, cut := strings.CutSuffix(want, " ..."); cut {
+				return strings.HasPrefix(line, start)
+			}
+			return strings.TrimRight(line, " ") == want
+		})
+		if found < 0 && update && at < len(printed) {
+			nearest := slices.MinFunc(printed[at:], func(a, b string) int {
+				return levenshtein.ComputeDistance(a, want) - levenshtein.ComputeDistance(b, want)
+			})
+			s.output[i] = strings.TrimRight(nearest, " ")
+			found = slices.Index(printed[at:], nearest)
+		}
+		if found < 0 {
+			t.Errorf("%s: the README shows a line that is not printed, or not there:\n%s", s.command, want)
+			continue
+		}
+		at += found + 1
+	}
+}
+
+// TestReadmeMemoryTable holds the groups of the accuracy table against moeplan validate.
+func TestReadmeMemoryTable(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("COLUMNS", "")
+	code, out, problems := command(t, "validate")
+	if code != 0 {
+		t.Fatal(problems)
+	}
+	_, table, _ := strings.Cut(string(text), "| group |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 12 {
+		t.Fatalf("%d rows in the memory table", len(rows))
+	}
+	for _, row := range rows[2:] {
+		cells := strings.FieldsFunc(row, func(r rune) bool { return strings.ContainsRune("|,% ", r) })
+		digit := slices.IndexFunc(cells, func(c string) bool { return c == "-" || c[0] >= '0' && c[0] <= '9' })
+		name, want := strings.Join(cells[:digit], " "), cells[digit:]
+		var have []string
+		for line := range strings.Lines(out) {
+			if rest, ok := strings.CutPrefix(line, name+" "); ok && strings.HasPrefix(rest, " ") {
+				f := strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("% \n", r) })
+				if f[0] == "-" { // nothing was measured after a step
+					have = append([]string{"-", "-"}, f[4], f[6], f[7], f[8])
+				} else {
+					have = []string{f[0], f[1], f[2], f[4], f[6], f[7], f[8]}
+				}
+				break
+			}
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: the README shows %v, moeplan validate %v", name, want, have)
+		}
 	}
 }
 
