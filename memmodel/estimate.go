@@ -47,7 +47,7 @@ type Stage struct {
 	Parameters   Elements
 
 	Weights, Gradients, Optimizer int64
-	// DenseState and ExpertState are the same bytes, by parameter set.
+	// DenseState and ExpertState are the same bytes less StepCopies, by parameter set.
 	DenseState, ExpertState int64
 	// Workspace is everything persistent inside the allocator that is not the model's state.
 	Workspace int64

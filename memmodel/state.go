@@ -113,8 +113,8 @@ func (s *shape) stateOf(h *held) state {
 	st.weights = weight*(h.dense+h.expert) + (4-weight)*h.e.single + s.quantizedWeights(h.e.linear)
 	st.gradients = gradient*(h.dense+h.expert) + (4-gradient)*h.e.single
 	st.optimizer = denseOptimizer + expertOptimizer
-	st.expert = (weight+gradient)*h.expert + expertOptimizer
-	st.dense = st.weights + st.gradients + st.optimizer - st.expert
+	st.expert = (weight+gradient)*h.expert + expertOptimizer - copies*h.expertShare
+	st.dense = st.weights + st.gradients + st.optimizer - st.stepCopies - st.expert
 	return st
 }
 

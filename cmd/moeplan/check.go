@@ -25,7 +25,7 @@ type checkCmd struct {
 	Model    string            `help:"Model of the catalogue, for dialects that take the architecture from a checkpoint or a recipe."`
 	Release  string            `name:"megatron-version" default:"main" help:"Megatron-Core release: 0.11 to main."`
 	TE       string            `name:"te-version" help:"Transformer Engine version, such as 2.9.0."`
-	Headroom *float64          `help:"GiB to keep free above the allocated peak (default: the platform's)."`
+	Headroom *float64          `help:"GiB to keep free above all that the card sees; see explain headroom."`
 	Reserve  float64           `name:"reserve-gib" help:"GiB that something else on the GPU takes."`
 	Output   string            `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
 }

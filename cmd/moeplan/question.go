@@ -45,7 +45,7 @@ type runFlags struct {
 	Moments     string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Adam's moments: fp32, or bf16 with the precision-aware optimizer."`
 	Grads       string   `enum:"fp32,bf16" default:"fp32" group:"run" help:"Main gradients: fp32 or bf16."`
 	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
-	Headroom    *float64 `group:"run" help:"GiB to keep free above the allocated peak (default: the platform's)."`
+	Headroom    *float64 `group:"run" help:"GiB to keep free above all that the card sees (default: none, but the allocated peak stays well below; see explain headroom)."`
 	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
 	Calibration string   `placeholder:"FILE" group:"run" help:"Step times as moeplan calibrate fitted them to your machine."`
 }

@@ -176,6 +176,12 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		out.CheckPeak = stages[out.CheckStage].PeakAllocated
 	}
 	out.Grade = p.budget.grade(most)
+	tunedNeed, err := p.tunedNeed(l, tunedSide)
+	if err != nil {
+		return Plan{}, err
+	}
+	out.TunedGrade, out.TunedPeak = p.budget.grade(tunedNeed), tunedNeed.Allocated
+	out.TunedCard = [2]int64{tunedNeed.Low, tunedNeed.High}
 	out.HeadroomGiB = float64(p.budget.capacity-worst.PeakAllocated) / float64(gib)
 	if p.model.MoE != nil {
 		out.MaxImbalance = p.maxImbalance(stages, l.EP)
@@ -292,13 +298,33 @@ func SizesOf(m *arch.Model, l *layout.Layout) Sizes {
 	return s
 }
 
+// tunedNeed is what a layout takes under the software of the tuned state.
+func (p *pricer) tunedNeed(l *layout.Layout, sw steptime.Software) (memmodel.Need, error) {
+	run, tuned := p.memory.Run(), *l
+	tuned.Dispatcher, tuned.EPOverlap = sw.Dispatcher, sw.EPOverlap
+	run.DelayWeightGradient = sw.DelayWgrad
+	switch sw.Graph {
+	case steptime.FullIteration:
+		run.Graphs.FullIteration = true
+	case steptime.AttnGraph:
+		run.Graphs.Modules = memmodel.GraphAttention | memmodel.GraphRouter | memmodel.GraphPreprocess
+	case steptime.RouterGraph:
+		run.Graphs.Modules = memmodel.GraphRouter | memmodel.GraphPreprocess
+	}
+	e, err := memmodel.New(p.model, run)
+	if err != nil {
+		return memmodel.Need{}, err
+	}
+	return e.Need(&tuned), nil
+}
+
 func stageOf(m *arch.Model, l *layout.Layout, s *memmodel.Stage) Stage {
 	out := Stage{
 		PipelineRank: s.PipelineRank,
 		Layers:       make([][]int, l.VPP),
 		Parameters:   StageParams{s.Parameters.Dense, s.Parameters.Expert, s.Parameters.Total()},
 		Memory: Memory{
-			Weights: s.Weights, Gradients: s.Gradients, Optimizer: s.Optimizer, Workspace: s.Workspace,
+			Weights: s.Weights, Gradients: s.Gradients, Optimizer: s.Optimizer - s.StepCopies, Workspace: s.Workspace,
 			Activations: s.Activations, Transient: s.Transient, DenseState: s.DenseState, ExpertState: s.ExpertState,
 			AllocatedAfterStep: s.AllocatedAfterStep, PeakAllocated: s.PeakAllocated,
 			PeakReserved: s.Device.Reserved, PeakDevice: s.Device.High, PeakDeviceLow: s.Device.Low,

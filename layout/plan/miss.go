@@ -32,7 +32,7 @@ func (p *pricer) nearestMiss(ctx context.Context, r *Request, fs findings) (*Mis
 		}
 	}
 	out := &Miss{Key: miss.miss.String(), Stage: worst.PipelineRank, PeakBytes: worst.PeakAllocated,
-		LimitBytes: worst.PeakAllocated - miss.missOver, OverBytes: miss.missOver}
+		LimitBytes: p.budget.limit(), OverBytes: miss.missOver}
 	out.Component, out.ComponentBytes = largestPart(worst)
 	if out.Remedies, err = remedies(ctx, r); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ type Echo struct {
 	Moments          string  `json:"exp_avg_dtype"`
 	Imbalance        float64 `json:"imbalance"`
 	MemoryGiB        float64 `json:"memory_gib"`   // what the driver offers
-	HeadroomGiB      float64 `json:"headroom_gib"` // what must stay free above the allocated peak
+	HeadroomGiB      float64 `json:"headroom_gib"` // what must stay free: above what the card sees if it was given, else above the allocated peak
 	ReserveGiB       float64 `json:"reserve_gib"`
 	NVLinkDomain     int     `json:"nvlink_domain"`
 	GPUsPerNode      int     `json:"gpus_per_node"`
@@ -83,6 +83,11 @@ type Plan struct {
 	Grade       Grade         `json:"grade"`
 	// HeadroomGiB is what the card keeps free above the allocated peak of the worst stage.
 	HeadroomGiB float64 `json:"headroom_gib"`
+	// TunedGrade judges the tuned state: the flex dispatcher's buffers, the tensors of overlapped micro-batches, graph
+	// pools. TunedPeak is its allocated peak, TunedCard what the card then sees.
+	TunedGrade Grade    `json:"tuned_grade"`
+	TunedPeak  int64    `json:"tuned_peak_allocated"`
+	TunedCard  [2]int64 `json:"tuned_peak_device"`
 	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
 	MaxImbalance *float64 `json:"max_imbalance"`
 
@@ -188,7 +193,7 @@ type Miss struct {
 	ComponentBytes int64  `json:"component_bytes"`
 	OverBytes      int64  `json:"over_bytes"`
 	PeakBytes      int64  `json:"peak_allocated"`
-	LimitBytes     int64  `json:"limit"`
+	LimitBytes     int64  `json:"limit"` // of the allocated peak, before its range is looked at
 	// Remedies are changes that would make it fit, cheapest first.
 	Remedies []Remedy `json:"remedies"`
 	// SmallestGPUs is the fewest GPUs, in whole nodes, on which something fits; 0 when none was found.

@@ -116,7 +116,7 @@ func assumptions(a *Answer) []assumption {
 	nodes := (q.GPUs + q.GPUsPerNode - 1) / q.GPUsPerNode
 	list := []assumption{
 		{Name: "GPUs", Value: fmt.Sprintf("%s: %s × %d, NVLink domain %d", q.Platform, plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain), Flag: "--gpu", Assumed: r.Assumes("gpu")},
-		{Name: "memory", Value: fmt.Sprintf("the allocated peak may take %.2f of %.2f GiB", q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB, q.MemoryGiB), Flag: "--headroom", Assumed: r.Assumes("headroom")},
+		{Name: "memory", Value: fmt.Sprintf("the peak may take %.2f of %.2f GiB", q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB, q.MemoryGiB), Flag: "--headroom", Assumed: r.Assumes("headroom")},
 		{Name: "sequence", Value: thousands(q.SeqLength) + " tokens", Flag: "--seq", Assumed: r.Assumes("seq_length")},
 		{Name: "global batch", Value: thousands(q.GlobalBatchSize) + " sequences", Flag: "--global-batch", Assumed: r.Assumes("global_batch_size")},
 		{Name: "precision", Value: q.Precision, Flag: "--precision"},
@@ -156,7 +156,7 @@ func (v *view) miss(r *plan.Result) {
 		return
 	}
 	v.MissText = []string{
-		fmt.Sprintf("It needs %s GiB allocated on stage %d, %s GiB over the limit of %s.", gibs(m.PeakBytes), m.Stage, gibs(m.OverBytes), gibs(m.LimitBytes)),
+		fmt.Sprintf("It needs %s GiB allocated on stage %d; with what lies outside, %s GiB over the limit.", gibs(m.PeakBytes), m.Stage, gibs(m.OverBytes)),
 		fmt.Sprintf("Largest part: %s, %s GiB.", m.Component, gibs(m.ComponentBytes)),
 	}
 	for _, w := range m.Remedies {

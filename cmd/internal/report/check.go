@@ -167,8 +167,8 @@ func violations(p printer, all layout.Violations) {
 func (c *Checked) verdict(p printer) {
 	if c.Fit != nil {
 		f := c.Fit
-		p.prose("MEMORY", fmt.Sprintf("%s: stage %d allocates %.1f GiB at its peak; the limit on %s is %.1f (%.2f less %.1f headroom)",
-			strings.ToUpper(string(f.Grade)), f.WorstStage, float64(f.PeakBytes)/gib, c.Platform, float64(f.LimitBytes)/gib, f.MemoryGiB, f.HeadroomGiB))
+		p.prose("MEMORY", fmt.Sprintf("%s: stage %d allocates %.1f GiB at its peak; %s", strings.ToUpper(string(f.Grade)), f.WorstStage,
+			float64(f.PeakBytes)/gib, limits(f, c.Platform)))
 		if f.WorstStage < len(c.Judgement.Stages) {
 			m := &c.Judgement.Stages[f.WorstStage].Memory
 			p.prose("", fmt.Sprintf("dense state %.1f, expert state %.1f, activations %.1f, other %.1f", float64(m.DenseState)/gib,
@@ -182,4 +182,13 @@ func (c *Checked) verdict(p printer) {
 		p.prose("RANK", fmt.Sprintf("%d of %d pairs of meshes, %.0f %% longer than the best when both are tuned; best:", b.Place, b.Of, 100*b.SlowerBy))
 		p.section("", p.wrapLayout(b.Best)...)
 	}
+}
+
+// limits says what the fit rule holds against what.
+func limits(f *plan.Fit, platform string) string {
+	card := fmt.Sprintf("the card sees %.1f to %.1f of %.2f GiB", float64(f.CardLow)/gib, float64(f.CardHigh)/gib, f.MemoryGiB)
+	if f.HeadroomGiven {
+		return fmt.Sprintf("%s on %s, of which %.1f are to stay free", card, platform, f.HeadroomGiB)
+	}
+	return fmt.Sprintf("%s; for the estimate's error at most %.1f may be allocated on %s", card, float64(f.LimitBytes)/gib, platform)
 }

@@ -15,8 +15,8 @@ func Memory(w io.Writer, a *plan.Account, why bool) error {
 	p := printerTo(w)
 	p.section("LAYOUT", p.wrapLayout(a.Key)...)
 	worst := &a.Stages[a.Worst]
-	p.prose("FIT", fmt.Sprintf("%s: the allocated peak is %s GiB on stage %d of %d, %s; the limit is %s of %.2f GiB, %.2f of headroom",
-		strings.ToUpper(string(a.Fit.Grade)), gibs(a.Fit.PeakBytes), a.Worst, len(a.Stages), moment(worst), gibs(a.Fit.LimitBytes), a.Fit.MemoryGiB, a.Fit.HeadroomGiB))
+	p.prose("FIT", fmt.Sprintf("%s: the allocated peak is %s GiB on stage %d of %d, %s; %s",
+		strings.ToUpper(string(a.Fit.Grade)), gibs(a.Fit.PeakBytes), a.Worst, len(a.Stages), moment(worst), limits(a.Fit, "this GPU")))
 	p.prose("KNOWN", knownShares(a.Shares)+" of that peak")
 	p.blank()
 

@@ -107,9 +107,13 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 			routing = fmt.Sprintf("; imbalance %.2f", q.Imbalance)
 		}
 	}
+	takes := "the allocated peak may take"
+	if !r.Assumes("headroom") {
+		takes = "all that the card sees may take"
+	}
 	p.facts("ASSUMED",
-		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; the allocated peak may take %.2f", q.Platform,
-			flag("gpu", "--gpu"), plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
+		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; %s %.2f", q.Platform,
+			flag("gpu", "--gpu"), plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain, takes, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
 		fmt.Sprintf("of %.2f GiB%s; seq %d%s, gbs %d%s", q.MemoryGiB, flag("headroom", "--headroom"),
 			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch"))+";",
 		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam;", q.Precision,
@@ -150,6 +154,14 @@ func (p printer) first(m *arch.Model, r *plan.Result) {
 	}
 	p.section("TRY FIRST", p.wrapLayout(best.Key)...)
 	p.prose("", verdict)
+	if best.TunedGrade != best.Grade {
+		text := fmt.Sprintf("TUNED %s: with %s the card sees %.0f to %.0f GiB", strings.ToUpper(string(best.TunedGrade)), best.TunedSoftware,
+			float64(best.TunedCard[0])/gib, float64(best.TunedCard[1])/gib)
+		if strings.Contains(best.TunedSoftware, "graph") {
+			text += ", the upper figure if graph pools share nothing, which nobody has measured"
+		}
+		p.prose("", text)
+	}
 	p.prose("", "published twin: "+twin(best.PublishedTwin))
 	p.blank()
 }
@@ -290,8 +302,8 @@ func (p printer) miss(r *plan.Result) {
 	}
 	p.section("NOTHING", "fits. The nearest:")
 	p.section("", p.wrapLayout(m.Key)...)
-	p.facts("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, %.1f GiB over the limit of %.1f;",
-		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib, float64(m.LimitBytes)/gib),
+	p.facts("", fmt.Sprintf("needs %.1f GiB allocated on stage %d; with what lies outside, %.1f GiB over the limit;",
+		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib),
 		fmt.Sprintf("largest part: %s, %.1f GiB", m.Component, float64(m.ComponentBytes)/gib))
 	p.blank()
 	var ways []string
