@@ -33,6 +33,9 @@ const gib = float64(1 << 30)
 // mostFront bounds the plans that are shown for the front alone.
 const mostFront = 16
 
+// mostSlower is the step time, over the fastest, up to which the front is shown.
+const mostSlower = 1.5
+
 // leastStep is the memory, in GiB, by which shown points of the front differ.
 const leastStep = 2
 
@@ -70,10 +73,13 @@ func Ask(ctx context.Context, r plan.Request) (*Answer, error) {
 	return a, ctx.Err()
 }
 
-// crowded reports whether a point of the front adds too little memory to the one shown before it to be told apart. The
-// first and the last always count.
+// crowded reports whether a point of the front adds too little memory to the one shown before it to be told apart, or
+// is so slow that it would squeeze all others.
 func crowded(front []plan.Point, i int, shown []plan.Plan) bool {
-	if i == 0 || i == len(front)-1 || len(shown) == 0 {
+	if front[i].TunedTimeMS > mostSlower*front[0].TunedTimeMS {
+		return true
+	}
+	if i == 0 || len(shown) == 0 {
 		return false
 	}
 	return front[i].HeadroomGiB-shown[len(shown)-1].HeadroomGiB < leastStep

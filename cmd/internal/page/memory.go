@@ -46,7 +46,7 @@ func memoryOf(q *plan.Echo, p *plan.Plan) memoryChart {
 		Card: mark{at(q.MemoryGiB / scale), fmt.Sprintf("card %.4g", q.MemoryGiB)}, CardText: fmt.Sprintf("%.2f", q.MemoryGiB),
 		Limit: mark{at(limit / scale), fmt.Sprintf("limit %.4g", limit)}, LimitText: fmt.Sprintf("%.2f", limit),
 	}
-	for x := 0.0; x < q.MemoryGiB*0.97; x += niceStep(q.MemoryGiB, 5) {
+	for x := 0.0; x < q.MemoryGiB*0.7; x += niceStep(q.MemoryGiB, 5) { // further right stand the labels of the lines
 		c.Ticks = append(c.Ticks, mark{at(x / scale), fmt.Sprintf("%g", x)})
 	}
 	for i := range p.Stages {
