@@ -84,7 +84,8 @@ var bans = []struct {
 	{[]string{"folding/...", "layout", "layout/arch", "layout/megatron", "memmodel", "topology"}, nil, []string{"gonum.org/v1/gonum/..."},
 		"facts and bytes are integers; fits and statistics live in memmodel/calibrate and topology/steptime/calibrate"},
 	{[]string{"folding/...", "layout/...", "memmodel/...", "topology/...", "cmd/..."}, nil,
-		[]string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "github.com/rogpeppe/go-internal/..."}, "these are for tests"},
+		[]string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "github.com/rogpeppe/go-internal/...",
+			"github.com/chromedp/...", "golang.org/x/net/..."}, "these are for tests"},
 	{[]string{"folding/...", "layout/...", "memmodel/...", "topology/...", "cmd/..."}, nil, []string{"math/rand", "unsafe", "C"},
 		"answers are deterministic, portable and built without a C compiler"},
 }
