@@ -7,18 +7,18 @@ import (
 
 // Fit says whether given stages fit a GPU.
 type Fit struct {
-	Grade       Grade   `json:"grade"`
-	WorstStage  int     `json:"worst_pipeline_rank"`
-	PeakBytes   int64   `json:"peak_allocated"`
-	LimitBytes  int64   `json:"limit"`
+	Grade      Grade `json:"grade"`
+	WorstStage int   `json:"worst_pipeline_rank"`
+	PeakBytes  int64 `json:"peak_allocated"`
+	LimitBytes int64 `json:"limit"`
 	// CardLow and CardHigh are what the card sees, OverBytes by how much that is too much; 0 or less fits.
 	CardLow   int64 `json:"peak_device_low"`
 	CardHigh  int64 `json:"peak_device"`
 	OverBytes int64 `json:"over"`
 	// HeadroomGiven says that the headroom was asked for: it then lies above CardHigh, else above the allocated peak.
-	HeadroomGiven bool `json:"headroom_given"`
-	MemoryGiB   float64 `json:"memory_gib"`
-	HeadroomGiB float64 `json:"headroom_gib"`
+	HeadroomGiven bool    `json:"headroom_given"`
+	MemoryGiB     float64 `json:"memory_gib"`
+	HeadroomGiB   float64 `json:"headroom_gib"`
 }
 
 // Judged applies the one fit rule to stages that were priced elsewhere. The error is that of a platform whose memory is

@@ -302,7 +302,7 @@ func (p printer) miss(r *plan.Result) {
 	}
 	p.section("NOTHING", "fits. The nearest:")
 	p.section("", p.wrapLayout(m.Key)...)
-	p.facts("", fmt.Sprintf("needs %.1f GiB allocated on stage %d; with what lies outside, %.1f GiB over the limit;",
+	p.facts("", fmt.Sprintf("needs %.1f GiB allocated on stage %d, in all %.1f GiB over the limit;",
 		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib),
 		fmt.Sprintf("largest part: %s, %.1f GiB", m.Component, float64(m.ComponentBytes)/gib))
 	p.blank()
