@@ -146,6 +146,9 @@ func answerLine(ctx context.Context, line []byte) any {
 	}
 	a := batchAnswer{ID: q.ID, Violations: j.Violations, Stages: j.Stages, StepTimeMS: j.StepTimeMS, TFLOPS: j.TFLOPS,
 		NVLink: j.NVLinkFraction, Unmodelled: j.Unmodelled, Missing: j.Missing}
+	if a.Unmodelled == nil {
+		a.Unmodelled = []string{}
+	}
 	if j.Layout != nil {
 		sizes := plan.SizesOf(j.Model, j.Layout)
 		a.Layout = &sizes

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -99,10 +98,3 @@ func showModel(s streams, m *arch.Model) {
 }
 
 func billions(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e9) }
-
-func writeJSON(w interface{ Write([]byte) (int, error) }, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}

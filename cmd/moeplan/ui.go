@@ -65,6 +65,13 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// errorJSON is an error where results are JSON.
+type errorJSON struct {
+	Error      string            `json:"error"`
+	Exit       int               `json:"exit"`
+	Violations layout.Violations `json:"violations,omitempty"`
+}
+
 // complain writes an error and returns its exit code.
 func complain(w io.Writer, err error, asJSON bool) int {
 	code := exitCode(err)
@@ -72,11 +79,7 @@ func complain(w io.Writer, err error, asJSON bool) int {
 		return code
 	}
 	if asJSON {
-		out := struct {
-			Error      string            `json:"error"`
-			Exit       int               `json:"exit"`
-			Violations layout.Violations `json:"violations,omitempty"`
-		}{Error: err.Error(), Exit: code}
+		out := errorJSON{Error: err.Error(), Exit: code}
 		errors.As(err, &out.Violations)
 		line, _ := json.Marshal(out)
 		fmt.Fprintf(w, "%s\n", line)

@@ -149,7 +149,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		TFLOPSPerGPU: now.TFLOPS, TokensPerGPU: now.Tokens, Wall: now.Wall().String(),
 		ExposedMS: ms(now.Exposed), Communication: p.traffic(l, &now),
 		TimeParts: timeParts(&now, &tuned),
-		Notes:     now.Notes.Texts(),
+		Notes:     append([]string{}, now.Notes.Texts()...), Why: []string{},
 	}
 	if hotBytes(&now) > 0 {
 		hot := now.HotInNVLink()
@@ -274,7 +274,7 @@ func (p *pricer) traffic(l *layout.Layout, price *steptime.Price) []Traffic {
 		return nil
 	}
 	spans, _ := topology.SpansOf(l.Degrees, l.RankOrder(), domain)
-	var out []Traffic
+	out := []Traffic{}
 	for a := range steptime.NumAxes {
 		span, _ := spans.Of(axisGroups[a])
 		c := price.Communication[a]

@@ -9,6 +9,10 @@
 // nothing fits, the nearest miss with the cheapest way out. Describe prices one layout that somebody else chose
 // in the same terms.
 //
+// Describe, Judge, Size, Next, Diff and Timeline answer the other questions: one layout priced, a command line judged, a
+// cluster sized, experiments proposed, two layouts compared, a step laid out in time. Everything here is safe for
+// concurrent use, keeps no state between calls and stops with its context; the examples show each.
+//
 // It is the one package that knows all others below it, and it holds no formula of its own beyond the fit rule
 // (fit.go) and the ranking rule (rank.go).
 package plan

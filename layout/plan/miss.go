@@ -89,7 +89,7 @@ var changes = []change{
 
 // remedies tries each change alone and returns those after which something fits.
 func remedies(ctx context.Context, r *Request) ([]Remedy, error) {
-	var out []Remedy
+	out := []Remedy{}
 	for _, c := range changes {
 		if !c.possible(r) {
 			continue

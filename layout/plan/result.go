@@ -13,7 +13,7 @@ type Result struct {
 	Searched Searched          `json:"searched"`
 	// Plans are the best plan of each pair of meshes that fits, best first.
 	Plans []Plan `json:"plans"`
-	// Pareto is the front of time against memory, fastest first; null unless asked for.
+	// Pareto is the front of time against memory, fastest first; empty unless asked for.
 	Pareto []Point `json:"pareto"`
 	// NearestMiss is set when nothing fits.
 	NearestMiss *Miss `json:"nearest_miss"`

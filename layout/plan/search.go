@@ -67,7 +67,7 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{Assumed: assumed, Request: r.echo(p), Notes: []string{}}
+	out := &Result{Assumed: assumed, Request: r.echo(p), Notes: []string{}, Pareto: []Point{}}
 	out.Searched = found.searched(space)
 	if found.legal() == 0 {
 		return nil, found.noLayout(r.Model, space)

@@ -85,7 +85,8 @@ var bans = []struct {
 		"facts and bytes are integers; fits and statistics live in memmodel/calibrate and topology/steptime/calibrate"},
 	{[]string{"folding/...", "layout/...", "memmodel/...", "topology/...", "cmd/..."}, nil,
 		[]string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "github.com/rogpeppe/go-internal/...",
-			"github.com/chromedp/...", "golang.org/x/net/..."}, "these are for tests"},
+			"github.com/chromedp/...", "golang.org/x/net/...",
+			"github.com/google/jsonschema-go/...", "github.com/santhosh-tekuri/jsonschema/..."}, "these are for tests"},
 	{[]string{"folding/...", "layout/...", "memmodel/...", "topology/...", "cmd/..."}, nil, []string{"math/rand", "unsafe", "C"},
 		"answers are deterministic, portable and built without a C compiler"},
 }

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	second "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/moeplan/moeplan/cmd/internal/report"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/evidence"
+	"github.com/moeplan/moeplan/layout/megatron"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/layout/script"
+	"github.com/moeplan/moeplan/topology"
+)
+
+const (
+	theLayout = "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm"
+	other     = "tp4 pp8 vpp8 ep16 mbs2 recompute=moe_act"
+)
+
+// outputs are what -o json prints, by the name of its schema: the type that it is made from, and command lines whose answers
+// must keep to it. Those that describe a whole catalogue are in it, and what a person writes is not.
+var outputs = []struct {
+	name  string
+	of    any
+	title string
+	// list says that the output is a list of them.
+	list bool
+	runs []string
+}{
+	{"plan", plan.Result{}, "moeplan plan -o json", false, []string{
+		"--gpus 256 --model qwen3-235b -o json", "--gpus 64 --model llama3-70b --pareto -o json --top 2",
+		"--gpus 8 --model deepseek-v3 -o json", "--gpus 64 --model qwen3-30b -o json --objective workflow --imbalance 1.3 --top 1"}},
+	{"plan-explain", plan.Story{}, "moeplan plan --explain N -o json", false, []string{
+		"--gpus 256 --model qwen3-235b --explain 3 -o json", "--gpus 8 --model qwen3-8b --explain 1 -o json"}},
+	{"diff", plan.Difference{}, "moeplan diff -o json", false, []string{"diff --gpus 256 --model qwen3-235b -o json|" + theLayout + "|" + other,
+		"diff --gpus 256 --model qwen3-235b -o json|" + theLayout + "|" + theLayout}},
+	{"next", plan.Experiments{}, "moeplan next -o json", false, []string{"next --gpus 256 --model qwen3-235b -o json|" + theLayout,
+		"next --gpus 8 --model qwen3-8b -o json"}},
+	{"size", plan.Sizing{}, "moeplan size -o json", true, []string{"size --model qwen3-30b -o json --tokens 1T --price-per-gpu-hour 2",
+		"size --model qwen3-30b --gpus 8,64 -o json"}},
+	{"ranks", ranksJSON{}, "moeplan ranks -o json", false, []string{"ranks --world 64 --tp 2 --cp 2 --pp 2 --ep 8 --etp 1 -o json"}},
+	{"mem", plan.Account{}, "moeplan mem -o json", false, []string{"mem --gpus 256 --model qwen3-235b -o json|" + theLayout}},
+	{"check", (&report.Checked{Judgement: &plan.Judgement{}, Script: &script.Script{}}).JSON(), "moeplan check -o json", false, []string{
+		"check --gpus 8 -o json -- --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16",
+		"check --gpus 8 -o json -- --num-layers 3 --hidden-size 1024 --num-attention-heads 16 --pipeline-model-parallel-size 2",
+		"check --gpus 8 -o json -- --num-layers four"}},
+	{"batch-answer", batchAnswer{}, "one line that moeplan batch writes, if the request could be read", false, nil},
+	{"models", arch.Model{}, "moeplan models -o json", true, []string{"models -o json"}},
+	{"platforms", topology.Platform{}, "moeplan platforms -o json", true, []string{"platforms -o json"}},
+	{"recipes", recipeJSON{}, "moeplan recipes -o json", true, []string{"recipes --model dsv3 -o json", "recipes hybridep -o json"}},
+	{"config-show", settingRow{}, "moeplan config show -o json", true, []string{"config show --gpus 8 -o json"}},
+	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json|" + theLayout}},
+	{"validate-memory", memoryJSON{}, "moeplan validate -o json", false, []string{"validate -o json"}},
+	{"error", errorJSON{}, "one line on standard error, with -o json", false, nil},
+	{"verify", evidence.Verification{}, "moeplan verify -o json", false, nil},
+}
+
+// nullLists are lists that are null where what they list is not defined: DESIGN.md section 4 says so.
+var nullLists = []string{"batch-answer/stages", "check/stages"}
+
+// special are types that write themselves.
+var special = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[arch.LayerFreq]():  {Types: []string{"integer", "string"}},
+	reflect.TypeFor[topology.Figure](): {Types: []string{"number", "null"}},
+	reflect.TypeFor[evidence.Value]():  {Types: []string{"number", "string", "null"}},
+	reflect.TypeFor[evidence.Bytes]():  {Types: []string{"integer", "null"}},
+	reflect.TypeFor[json.RawMessage](): {},
+}
+
+// schemaOf is the schema of an output, from its type.
+func schemaOf(t *testing.T, name string, of any, title string, list bool) []byte {
+	t.Helper()
+	s, err := jsonschema.ForType(reflect.TypeOf(of), &jsonschema.ForOptions{TypeSchemas: special})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	wholeLists(s, name)
+	if list {
+		s = &jsonschema.Schema{Type: "array", Items: s}
+	}
+	s.Schema, s.Title = "https://json-schema.org/draft/2020-12/schema", title
+	text, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, '\n')
+}
+
+// wholeLists takes null from the types of lists and maps: an empty one is [] or {}. A pair of fixed length behind a pointer
+// may be null.
+func wholeLists(s *jsonschema.Schema, path string) {
+	if s == nil {
+		return
+	}
+	if len(s.Types) == 2 && (s.Types[1] == "array" && s.MinItems == nil || s.Types[1] == "object" && s.Properties == nil) && !slices.Contains(nullLists, path) {
+		s.Type, s.Types = s.Types[1], nil
+	}
+	for name, p := range s.Properties {
+		wholeLists(p, path+"/"+name)
+	}
+	wholeLists(s.Items, path+"/*")
+	if s.Properties == nil {
+		wholeLists(s.AdditionalProperties, path+"/*")
+	}
+}
+
+// TestSchemas holds the published schemas against the types. UPDATE=1 rewrites them.
+func TestSchemas(t *testing.T) {
+	for _, o := range outputs {
+		want := schemaOf(t, o.name, o.of, o.title, o.list)
+		path := filepath.Join("..", "..", "schema", o.name+".json")
+		got, err := os.ReadFile(path)
+		if err == nil && bytes.Equal(got, want) {
+			continue
+		}
+		if os.Getenv("UPDATE") == "" {
+			t.Errorf("%s is not what the type says (UPDATE=1 go test ./cmd/moeplan -run TestSchemas rewrites it)", path)
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// compiled is a published schema as the second validator reads it.
+func compiled(t *testing.T, name string) *second.Schema {
+	t.Helper()
+	s, err := second.NewCompiler().Compile(filepath.Join("..", "..", "schema", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func validates(t *testing.T, s *second.Schema, what string, text []byte) {
+	t.Helper()
+	value, err := second.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	if err := s.Validate(value); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestOutputsKeepToTheirSchemas: real answers, judged by another implementation of JSON Schema than the one that wrote it.
+func TestOutputsKeepToTheirSchemas(t *testing.T) {
+	t.Setenv("MOEPLAN_CONFIG", "none")
+	for _, o := range outputs {
+		s := compiled(t, o.name)
+		for _, r := range o.runs {
+			parts := strings.Split(r, "|") // words, then whole layouts
+			args := append(strings.Fields(parts[0]), parts[1:]...)
+			var out, problems bytes.Buffer
+			if code := run(context.Background(), args, &out, &problems); code != exitDone && code != exitNoFit && code != exitIllegal {
+				t.Errorf("%s: exit %d: %s", r, code, &problems)
+				continue
+			}
+			validates(t, s, r, out.Bytes())
+		}
+	}
+}
+
+// TestBatchAnswersKeepToTheirSchema: command lines from sound to hopeless.
+func TestBatchAnswersKeepToTheirSchema(t *testing.T) {
+	s := compiled(t, "batch-answer")
+	m, err := arch.Lookup("qwen3-30b-a3b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := append(slices.Clone(m.MegatronFlags), "--micro-batch-size", "1", "--global-batch-size", "64", "--seq-length", "4096",
+		"--max-position-embeddings", "4096", "--bf16", "--expert-model-parallel-size", "8")
+	for _, args := range [][]string{sound, append(slices.Clone(sound), "--tensor-model-parallel-size", "3"), {"--num-layers", "4"},
+		{"--nonsense"}, {}} {
+		line, err := json.Marshal(map[string]any{"id": "a", "world_size": 8, "args": args, "platform": "h100"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := json.Marshal(answerLine(context.Background(), line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		validates(t, s, fmt.Sprint(args), answer)
+	}
+}
+
+// TestErrorsKeepToTheirSchema: with and without violations.
+func TestErrorsKeepToTheirSchema(t *testing.T) {
+	s := compiled(t, "error")
+	for _, args := range [][]string{{"--model", "nonsense", "--gpus", "8", "-o", "json"}, {"--nonsense", "-o", "json"},
+		{"mem", "--gpus", "256", "--model", "qwen3-235b", "-o", "json", "tp3 pp8"}, {"ranks", "--world", "8", "--tp", "3", "-o", "json"}} {
+		var out, problems bytes.Buffer
+		if code := run(context.Background(), args, &out, &problems); code == 0 || out.Len() > 0 {
+			t.Errorf("%q: exit %d and %q", args, code, &out)
+		}
+		validates(t, s, fmt.Sprint(args), problems.Bytes())
+	}
+}
+
+// TestSchemasRefuse guards the judge: what is not an answer must not pass.
+func TestSchemasRefuse(t *testing.T) {
+	s := compiled(t, "ranks")
+	var out bytes.Buffer
+	if code := run(context.Background(), strings.Fields("ranks --world 8 -o json"), &out, &out); code != 0 {
+		t.Fatal(out.String())
+	}
+	for _, change := range []func(map[string]any){
+		func(m map[string]any) { delete(m, "groups") },
+		func(m map[string]any) { m["groups"] = nil },
+		func(m map[string]any) { m["world"] = "8" },
+		func(m map[string]any) { m["more"] = 1 },
+	} {
+		var value map[string]any
+		if err := json.Unmarshal(out.Bytes(), &value); err != nil {
+			t.Fatal(err)
+		}
+		change(value)
+		if s.Validate(value) == nil {
+			t.Errorf("passes: %v", slices.Sorted(maps.Keys(value)))
+		}
+	}
+}
