@@ -44,6 +44,12 @@ func (c *explainCmd) Run(s streams) error {
 			fmt.Fprintf(s.out, "%-12s%s\n", line[0], line[1])
 		}
 	}
+	label := "example"
+	for _, e := range megatron.Examples(r.ID) {
+		breaks := strings.Join(e.Breaks, ", ")
+		fmt.Fprintf(s.out, "%-12s%s\n%-12sbroken with %s; not with %s (%s)\n", label, e.Base, "", firstOf(breaks, "no flag more"), strings.Join(e.Holds, ", "), e.Reason)
+		label = ""
+	}
 	return nil
 }
 
@@ -124,7 +130,7 @@ func nearest(word string, names []string) []string {
 
 func ruleJSON(r *layout.Rule) map[string]any {
 	return map[string]any{"rule": r.ID, "constraint": r.Constraint, "severity": r.Severity, "noticed_at": r.NoticedAt,
-		"condition": r.Title, "why": r.Why, "source": r.Source}
+		"condition": r.Title, "why": r.Why, "source": r.Source, "examples": append([]megatron.Example{}, megatron.Examples(r.ID)...)}
 }
 
 // meaning is one word of the field as this program uses it.

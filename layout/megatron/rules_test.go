@@ -10,81 +10,18 @@ import (
 	"github.com/moeplan/moeplan/layout"
 )
 
-// ruleCase is a command line that breaks a rule, and what makes it just not break it.
-type ruleCase struct {
-	rule layout.RuleID
-	// breaks are words after a base: D dense, E experts, M latent attention, H hybrid. Short words stand for flags (shortWords);
-	// "~--flag" takes one out; NAME=value sets a variable, NAME= unsets it; @16 is the world; te, torch, sm and rel the software.
-	breaks string
-	holds  string // words that follow: a repeated flag takes its last value
-	reason string // why the one breaks and the other does not
-}
-
-var bases = func() map[byte]string {
-	dense := "--num-layers 8 --hidden-size 256 --ffn-hidden-size 512 --num-attention-heads 8 --swiglu --normalization RMSNorm --disable-bias-linear " +
-		"--untie-embeddings-and-output-weights --position-embedding-type rope --no-rope-fusion --seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 " +
-		"--global-batch-size 64 --vocab-size 1000 --bf16 --attention-dropout 0.0 --hidden-dropout 0.0 --use-distributed-optimizer"
-	return map[byte]string{
-		'D': dense,
-		'E': dense + " --num-experts 8 --moe-ffn-hidden-size 128 --moe-router-topk 2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall",
-		'M': dense + " --multi-latent-attention --kv-lora-rank 32 --q-lora-rank 32 --qk-head-dim 16 --qk-pos-emb-head-dim 16 --v-head-dim 16",
-		'H': strings.Replace(dense, "--num-layers 8 ", "", 1) + " --hybrid-layer-pattern M*M* --mamba-num-heads 8 --mamba-num-groups 2",
-	}
-}()
-
-// shortWords are flags whose value follows at once: tp2.
-var shortWords = map[string]string{"tp": "--tensor-model-parallel-size", "cp": "--context-parallel-size", "pp": "--pipeline-model-parallel-size",
-	"ep": "--expert-model-parallel-size", "etp": "--expert-tensor-parallel-size", "L": "--num-layers", "gbs": "--global-batch-size", "mbs": "--micro-batch-size",
-	"seq": "--seq-length", "pos": "--max-position-embeddings", "vs": virtualStagesFlag, "lpvs": perStageFlag, "first": "--decoder-first-pipeline-num-layers",
-	"last": "--decoder-last-pipeline-num-layers", "inst": "--num-distributed-optimizer-instances", "shards": "--tensor-parallel-num-weight-shards",
-	"heads": "--num-attention-heads", "mtp": "--mtp-num-layers"}
-
-var shortWord = regexp.MustCompile(`^([a-zL]+)(-?\d+)$`)
-
-// launchOf writes a case out.
+// launchOf is readCase for tests, which look at repairs elsewhere.
 func launchOf(t interface {
 	Helper()
 	Fatal(...any)
-}, words string) (argv []string, world int, env map[string]string, release Release, o CheckSettings) {
+}, words string) ([]string, int, map[string]string, Release, CheckSettings) {
 	t.Helper()
-	world, env = 8, map[string]string{connections: "1"}
-	args, err := SplitArgs(strings.Fields(bases[words[0]]))
+	argv, world, env, release, o, err := readCase(words)
 	if err != nil {
 		t.Fatal(err)
 	}
-	current := ""
-	for _, w := range strings.Fields(words[1:]) {
-		short := shortWord.FindStringSubmatch(w)
-		name, value, assigned := strings.Cut(w, "=")
-		switch {
-		case strings.HasPrefix(w, "~"):
-			args.Remove(w[1:])
-		case strings.HasPrefix(w, "--"):
-			args.Set(w)
-			current = w
-		case w[0] == '@':
-			world, _ = strconv.Atoi(w[1:])
-		case short != nil && shortWords[short[1]] != "":
-			args.Set(shortWords[short[1]], short[2])
-		case name == "te" && assigned:
-			o.TransformerEngine = value
-		case name == "torch" && assigned:
-			o.PyTorch = value
-		case name == "sm" && assigned:
-			o.ComputeCapability, _ = strconv.Atoi(value)
-		case name == "rel" && assigned:
-			release = mustRelease(value)
-		case assigned && strings.ToUpper(name) == name && len(name) > 2:
-			if delete(env, name); value != "" {
-				env[name] = value
-			}
-		default:
-			values, _ := args.Get(current)
-			args.Set(current, append(slices.Clone(values), w)...)
-		}
-	}
 	o.NoRepairs = true
-	return args.Argv(), world, env, release, o
+	return argv, world, env, release, o
 }
 
 func (c *ruleCase) check(t *testing.T, words string) layout.Violations {
@@ -216,5 +153,25 @@ func TestUnknownEnvironment(t *testing.T) {
 	}
 	if _, _, ok := ReleasesOf("no-such-rule"); ok {
 		t.Error("an unknown rule has releases")
+	}
+}
+
+// Every rule of a command line has an example whose words are written out.
+func TestExamples(t *testing.T) {
+	for _, r := range Rules() {
+		examples := Examples(r.ID)
+		if len(examples) == 0 && !slices.ContainsFunc(parserRules, func(p layout.Rule) bool { return p.ID == r.ID }) {
+			t.Errorf("%s has no example", r.ID)
+		}
+		for _, e := range examples {
+			for _, w := range append(slices.Clone(e.Breaks), e.Holds...) {
+				if first := strings.Fields(w)[0]; strings.HasPrefix(w, "~") || !strings.HasPrefix(w, "--") && shortWord.MatchString(first) {
+					t.Errorf("%s: %q is not written out", r.ID, w)
+				}
+			}
+			if len(e.Holds) == 0 || e.Reason == "" || e.Base == "" {
+				t.Errorf("%s: %+v", r.ID, e)
+			}
+		}
 	}
 }
