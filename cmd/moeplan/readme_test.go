@@ -45,12 +45,12 @@ func TestReadmeShowsTheRealAnswer(t *testing.T) {
 }
 
 // TestReadmeCommands runs every command that the README shows, in order and in one folder with the sample files. Each must
-// end with the exit code that "$ echo $?" below it shows, else 0, and each line of output shown must occur in what it
-// prints, in that order. A line "..." stands for lines left out, one that ends in " ..." for the rest of a line. Outputs
-// that hold times or sizes of files come after <!-- varies -->, and files that a reader writes after <!-- file: NAME -->.
+// end with the exit code that "$ echo $?" below it shows, else 0, and print what is shown; a line "..." stands for lines
+// left out. Outputs that hold paths or sizes of files come after <!-- varies -->, and files that a reader writes after
+// <!-- file: NAME -->.
 //
-// UPDATE=1 puts the most similar line that is printed in the place of each that is not; read the difference before you
-// commit it.
+// UPDATE=1 puts the line that is printed there, or after "..." the most similar one, in the place of each that is not
+// printed; read the difference before you commit it.
 func TestReadmeCommands(t *testing.T) {
 	path, err := filepath.Abs("../../README.md")
 	if err != nil {
@@ -210,30 +210,34 @@ func (s *session) run(t *testing.T, varies, update bool) {
 	if varies {
 		return
 	}
-	printed := strings.Split(out.String()+problems.String(), "\n")
-	at := 0
+	printed := strings.Split(strings.TrimRight(out.String()+problems.String(), "\n"), "\n")
+	at, gap := 0, false
 	for i, want := range s.output {
-		if want == "..." || want == "" {
+		if want == "..." {
+			gap = true
 			continue
 		}
-		found := slices.IndexFunc(printed[at:], func(line string) bool {
-			if start, cut := strings.CutSuffix(want, " ..."); cut {
-				return strings.HasPrefix(line, start)
-			}
-			return strings.TrimRight(line, " ") == want
-		})
-		if found < 0 && update && at < len(printed) {
-			nearest := slices.MinFunc(printed[at:], func(a, b string) int {
+		candidates := printed[at:min(at+1, len(printed))]
+		if gap {
+			candidates = printed[at:]
+		}
+		gap = false
+		found := slices.IndexFunc(candidates, func(line string) bool { return strings.TrimRight(line, " ") == want })
+		if found < 0 && update && len(candidates) > 0 {
+			nearest := slices.MinFunc(candidates, func(a, b string) int {
 				return levenshtein.ComputeDistance(a, want) - levenshtein.ComputeDistance(b, want)
 			})
 			s.output[i] = strings.TrimRight(nearest, " ")
-			found = slices.Index(printed[at:], nearest)
+			found = slices.Index(candidates, nearest)
 		}
 		if found < 0 {
-			t.Errorf("%s: the README shows a line that is not printed, or not there:\n%s", s.command, want)
-			continue
+			t.Errorf("%s: the README shows a line that is not printed there:\n%s\nbut\n%s", s.command, want, strings.Join(candidates, "\n"))
+			return
 		}
 		at += found + 1
+	}
+	if left := strings.Join(printed[at:], "\n"); left != "" && !gap {
+		t.Errorf("%s: the README leaves lines out without saying so (...):\n%s", s.command, left)
 	}
 }
 
