@@ -27,6 +27,9 @@ func ParseRange(text string) (Range, error) {
 			return Range{}, &SizeError{What: "range", Value: strconv.Quote(text), Problem: "is empty or has an empty part"}
 		}
 		from, to, isSpan := strings.Cut(part, "..")
+		if isSpan && (from == "" || to == "") {
+			return Range{}, &SizeError{What: "range", Value: clip(part), Problem: "lacks an end: a range is written 2..8"}
+		}
 		low, err := parseSize("range", from)
 		if err != nil {
 			return Range{}, err

@@ -27,7 +27,7 @@ func TestParseRange(t *testing.T) {
 		{"-4", "", 0, 0, "range -4 is not a whole number"},
 		{"0..8", "", 0, 0, "range 0 is below 1"},
 		{"8..4", "", 0, 0, "range 8..4 is empty: its ends are reversed"},
-		{"8..", "", 0, 0, "is not a whole number"},
+		{"8..", "", 0, 0, "range 8.. lacks an end"},
 		{"a", "", 0, 0, "range a is not a whole number"},
 		{"1..1000000000000", "", 0, 0, "range 1000000000000 is larger than 1048576"},
 		{strings.Repeat("1,", 600), "", 0, 0, "is longer than"},

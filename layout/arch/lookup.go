@@ -109,7 +109,7 @@ func ids(models []*Model) []string {
 	return list
 }
 
-const separators = "-_. "
+const separators = "–—-_. "
 
 // fold brings a name to the form in which names are compared: lower case without separators.
 func fold(name string) string {

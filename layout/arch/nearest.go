@@ -9,6 +9,9 @@ import (
 // maxNearest is how many names an UnknownModelError offers.
 const maxNearest = 3
 
+// shortest is how many characters a query has at the least for which beginnings of names count.
+const shortest = 4
+
 // nearest returns the IDs of the models whose names are the fewest edits away from the folded query,
 // nearest first, equals in catalogue order.
 func nearest(query string) []string {
@@ -23,7 +26,13 @@ func nearest(query string) []string {
 	for _, m := range catalogue() {
 		best := -1
 		for _, n := range names(m) {
-			if d := levenshtein.ComputeDistance(query, fold(n)); best < 0 || d < best {
+			full := fold(n)
+			// A short form is the beginning of a name; of equals the whole name wins.
+			d := 2 * levenshtein.ComputeDistance(query, full)
+			if len(query) > shortest && len(query) < len(full) {
+				d = min(d, 2*levenshtein.ComputeDistance(query, full[:len(query)])+1)
+			}
+			if best < 0 || d < best {
 				best = d
 			}
 		}
