@@ -105,7 +105,7 @@ func TestLookupRefuses(t *testing.T) {
 		{"llama3", []string{"llama3.1-8b", "llama3.1-70b", "llama3.1-405b"}, "", "three sizes"},
 		{"nemotron", []string{"nemotron-3-nano", "nemotron-3-super", "nemotron-3-ultra"}, "", "three sizes"},
 		{"minimax-m2", nil, "minimax-m2.5", "M2 is another model (models.json unverified)"},
-		{"qwen3-23", nil, "qwen3-8b", "a short form never ends inside a number (qwen3-8b and qwen3-32b are both 2 edits away; catalogue order)"},
+		{"qwen3-23", nil, "qwen3-235b-a22b", "a short form never ends inside a number, but what it begins is the nearest"},
 		{"deepsek-v3", nil, "deepseek-v3", "one letter missing"},
 		{"qwen3-235b-a22b-instruct-2507", nil, "qwen3-235b-a22b", "a variant that the catalogue does not know"},
 		{"", nil, "", "no name"},
