@@ -64,6 +64,7 @@ var outputs = []struct {
 	{"config-show", settingRow{}, "moeplan config show -o json", true, []string{"config show --gpus 8 -o json"}},
 	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json|" + theLayout}},
 	{"validate-memory", memoryJSON{}, "moeplan validate -o json", false, []string{"validate -o json"}},
+	{"version", build{}, "moeplan version -o json", false, []string{"version -o json"}},
 	{"error", errorJSON{}, "one line on standard error, with -o json", false, nil},
 	{"verify", evidence.Verification{}, "moeplan verify -o json", false, nil},
 }

@@ -2,28 +2,78 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
+
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/recipes"
+	"github.com/moeplan/moeplan/topology"
 )
 
-type versionCmd struct{}
+type versionCmd struct {
+	Output string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+}
+
+// build is what a binary is made of: the program, and the data in it.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // commit; "" where the build does not say
+	Modified bool   `json:"modified"` // of a tree that is not that commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+	// Megatron is the state of the framework that rules and flags are read from.
+	Megatron string `json:"megatron_lm"`
+
+	Models    int `json:"models"`
+	Platforms int `json:"platforms"`
+	Recipes   int `json:"recipes"`
+}
+
+// framework is where rules and flags are read from.
+const framework = "d98e8a64dd, Core 0.20"
+
+// program says what is cheap to know; the data of a full version are read for it.
+func program() build {
+	b := build{Version: "devel", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Megatron: framework}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, kv := range info.Settings {
+		switch kv.Key {
+		case "vcs.revision":
+			b.Revision = kv.Value
+		case "vcs.modified":
+			b.Modified = kv.Value == "true"
+		}
+	}
+	return b
+}
 
 func (c *versionCmd) Run(s streams) error {
-	_, err := fmt.Fprintln(s.out, versionText())
+	b := program()
+	b.Models, b.Platforms, b.Recipes = len(arch.All()), len(topology.Platforms()), len(recipes.All())
+	if c.Output == "json" {
+		return writeJSON(s.out, b)
+	}
+	_, err := fmt.Fprintf(s.out, "%s\nbuilt with %s for %s/%s\ndata: %d models, %d platforms, %d published layouts\n",
+		versionText(), b.Go, b.OS, b.Arch, b.Models, b.Platforms, b.Recipes)
 	return err
 }
 
 // versionText names the program and the framework whose rules it knows.
 func versionText() string {
-	version, revision := "devel", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if v := info.Main.Version; v != "" && v != "(devel)" {
-			version = v
-		}
-		for _, kv := range info.Settings {
-			if kv.Key == "vcs.revision" {
-				revision = " " + kv.Value
-			}
-		}
+	b := program()
+	text := "moeplan " + b.Version
+	if b.Revision != "" {
+		text += " " + b.Revision
 	}
-	return fmt.Sprintf("moeplan %s%s (rules and flags: Megatron-LM d98e8a64dd, Core 0.20)", version, revision)
+	if b.Modified {
+		text += " (modified)"
+	}
+	return fmt.Sprintf("%s (rules and flags: Megatron-LM %s)", text, framework)
 }
