@@ -66,7 +66,6 @@ func onlyUnsupported(s *Script) error {
 
 var (
 	dottedOverride = regexp.MustCompile(`^\+{0,2}(model|train|ddp|optimizer|dataset|dist|mixed_precision|comm_overlap|checkpoint|tokenizer|logger|rng|scheduler|profiling)(\.[A-Za-z_][A-Za-z0-9_.]*)?=`)
-	verlKey        = regexp.MustCompile(`^\+{0,2}(actor_rollout_ref|critic|trainer|data|algorithm|reward_model)\.`)
 	underscored    = regexp.MustCompile(`^--[a-z0-9]+(_[a-z0-9]+)+(=|$)`)
 	dashedMegatron = regexp.MustCompile(`^--(tensor-model-parallel-size|pipeline-model-parallel-size|num-layers|hidden-size|micro-batch-size|global-batch-size|hybrid-layer-pattern|num-experts|use-mcore-models|seq-length|use-distributed-optimizer|bf16|sequence-parallel|expert-model-parallel-size|context-parallel-size|fake-process-group)$`)
 )
