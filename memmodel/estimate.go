@@ -26,6 +26,9 @@ func New(m *arch.Model, run Run) (*Estimator, error) {
 	if err := Supported(m); err != nil {
 		return nil, err
 	}
+	if f := run.TrainableFraction; !(f >= 0 && f <= 1) {
+		return nil, fmt.Errorf("trainable fraction %g does not lie between 0 and 1", f)
+	}
 	if run.Imbalance < 1 {
 		return nil, fmt.Errorf("routing imbalance %g is below 1, which is perfect balance", run.Imbalance)
 	}

@@ -15,6 +15,10 @@ type Run struct {
 	// MasterBytes and MomentBytes are the optimizer's bytes per element: fp32 master copy (4) and each of Adam's
 	// two moments (4). SecondMomentBytes is that of the second where it differs; 0 means the same.
 	MasterBytes, MomentBytes, SecondMomentBytes int
+	// TrainableFraction is the share of the parameters that is trained, as with LoRA: the rest has weights, but neither
+	// gradients nor optimizer state. 0 means all. It is spread evenly over the parameters; activations stay those of full
+	// training, since adapters need the same inputs. Ordinary data parallelism only, not FSDP.
+	TrainableFraction float64
 	// PrecisionAware is --use-precision-aware-optimizer: moments may be narrower than fp32, gradients are read in their
 	// own type, and of the fp32 master copy only the half that a bf16 parameter lacks is kept.
 	PrecisionAware bool

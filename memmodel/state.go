@@ -111,11 +111,20 @@ func (s *shape) stateOf(h *held) state {
 	}
 	st.stepTemporary = s.expandedMoments() * (h.denseShare + h.expertShare)
 	st.weights = weight*(h.dense+h.expert) + (4-weight)*h.e.single + s.quantizedWeights(h.e.linear)
-	st.gradients = gradient*(h.dense+h.expert) + (4-gradient)*h.e.single
-	st.optimizer = denseOptimizer + expertOptimizer
-	st.expert = (weight+gradient)*h.expert + expertOptimizer - copies*h.expertShare
+	st.gradients = s.trained(gradient*(h.dense+h.expert) + (4-gradient)*h.e.single)
+	st.optimizer = s.trained(denseOptimizer + expertOptimizer)
+	st.stepCopies, st.stepTemporary, st.host = s.trained(st.stepCopies), s.trained(st.stepTemporary), s.trained(st.host)
+	st.expert = weight*h.expert + s.trained(gradient*h.expert+expertOptimizer-copies*h.expertShare)
 	st.dense = st.weights + st.gradients + st.optimizer - st.stepCopies - st.expert
 	return st
+}
+
+// trained is the part of some bytes of gradients or optimizer state that parameters which are trained have.
+func (s *shape) trained(n int64) int64 {
+	if f := s.run.TrainableFraction; f > 0 && f < 1 {
+		return int64(f * float64(n))
+	}
+	return n
 }
 
 // expandedMoments is the bytes per element of moments that the precision-aware optimizer expands to fp32 for its kernel:

@@ -19,15 +19,16 @@ type checkCmd struct {
 	File string   `arg:"" optional:"" help:"Launch script (bash), YAML of arguments, or - for a script on standard input. Nothing in it is executed."`
 	Args []string `arg:"" optional:"" passthrough:"" help:"Instead of a file: an argv after --."`
 
-	GPU      string            `name:"gpu" help:"Kind of GPU (default h100): a name or a YAML file."`
-	World    int               `name:"world" aliases:"gpus" help:"Number of GPUs, where the script does not say."`
-	Set      map[string]string `help:"A variable that the script takes from its environment, NAME=VALUE."`
-	Model    string            `help:"Model of the catalogue, for dialects that take the architecture from a checkpoint or a recipe."`
-	Release  string            `name:"megatron-version" default:"main" help:"Megatron-Core release: 0.11 to main."`
-	TE       string            `name:"te-version" help:"Transformer Engine version, such as 2.9.0."`
-	Headroom *float64          `help:"GiB to keep free above all that the card sees; see explain headroom."`
-	Reserve  float64           `name:"reserve-gib" help:"GiB that something else on the GPU takes."`
-	Output   string            `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+	GPU       string            `name:"gpu" help:"Kind of GPU (default h100): a name or a YAML file."`
+	World     int               `name:"world" aliases:"gpus" help:"Number of GPUs, where the script does not say."`
+	Set       map[string]string `help:"A variable that the script takes from its environment, NAME=VALUE."`
+	Model     string            `help:"Model of the catalogue, for dialects that take the architecture from a checkpoint or a recipe."`
+	Release   string            `name:"megatron-version" default:"main" help:"Megatron-Core release: 0.11 to main."`
+	TE        string            `name:"te-version" help:"Transformer Engine version, such as 2.9.0."`
+	Headroom  *float64          `help:"GiB to keep free above all that the card sees; see explain headroom."`
+	Trainable float64           `name:"trainable-fraction" default:"1" help:"Share of the parameters that is trained, as with LoRA."`
+	Reserve   float64           `name:"reserve-gib" help:"GiB that something else on the GPU takes."`
+	Output    string            `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
 }
 
 // maxScript bounds what is read of a launch script.
@@ -59,7 +60,10 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		return usage("%s does not say on how many GPUs it runs: give --world", firstOf(c.File, "the argv"))
 	}
 	out.World = world
-	launch := plan.Launch{Argv: argv, World: world, Env: command.Env, Platform: p, Release: release}
+	if !(c.Trainable > 0 && c.Trainable <= 1) {
+		return usage("--trainable-fraction %g: it lies above 0 and up to 1", c.Trainable)
+	}
+	launch := plan.Launch{Argv: argv, World: world, Env: command.Env, Platform: p, Release: release, TrainableFraction: c.Trainable}
 	launch.Checks.TransformerEngine, launch.Checks.ComputeCapability = c.TE, p.SM.Int()/10
 	out.Judgement, err = plan.Judge(ctx, launch)
 	if err != nil {
@@ -149,7 +153,7 @@ func (c *checkCmd) place(ctx context.Context, p *topology.Platform, out *report.
 	}
 	l := j.Layout
 	r := plan.Request{Model: j.Model, Platform: p, GPUs: l.World, SeqLength: l.SeqLength, GlobalBatchSize: l.GlobalBatchSize,
-		Precision: l.Precision, Order: l.Order, HeadroomGiB: c.Headroom, ReserveGiB: c.Reserve}
+		Precision: l.Precision, Order: l.Order, HeadroomGiB: c.Headroom, ReserveGiB: c.Reserve, TrainableFraction: c.Trainable}
 	fit, err := plan.Judged(r, j.Stages)
 	if err != nil {
 		out.NotPlaced = err.Error()

@@ -47,6 +47,7 @@ type runFlags struct {
 	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
 	Headroom    *float64 `group:"run" help:"GiB to keep free above all that the card sees (default: none, but the allocated peak stays well below; see explain headroom)."`
 	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
+	Trainable   *float64 `name:"trainable-fraction" group:"run" help:"Share of the parameters that is trained, as with LoRA; the rest has neither gradients nor optimizer state."`
 	Calibration string   `placeholder:"FILE" group:"run" help:"Step times as moeplan calibrate fitted them to your machine."`
 }
 
@@ -213,6 +214,12 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	if run.Imbalance != nil {
 		r.Imbalance = *run.Imbalance
 	}
+	if f := run.Trainable; f != nil {
+		if !(*f > 0 && *f <= 1) {
+			return r, usage("--trainable-fraction %g: it lies above 0 and up to 1", *f)
+		}
+		r.TrainableFraction = *f
+	}
 	if run.Calibration != "" {
 		r.Factors, err = calibration(run.Calibration, p)
 	}
@@ -232,6 +239,9 @@ func (f *machine) flagText(run *runFlags) string {
 	}
 	if run.Grads != "fp32" {
 		fmt.Fprintf(&b, " --grads %s", run.Grads)
+	}
+	if run.Trainable != nil {
+		fmt.Fprintf(&b, " --trainable-fraction %g", *run.Trainable)
 	}
 	return b.String()
 }

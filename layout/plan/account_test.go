@@ -128,3 +128,27 @@ func TestChoiceEqualsItsLayout(t *testing.T) {
 		t.Errorf("found %d of 3 choices: %+v", found, before.Choices)
 	}
 }
+
+// A frozen parameter keeps its weight and nothing else: gradients and optimizer shrink to the trained share, weights and
+// activations stay.
+func TestTrainableFraction(t *testing.T) {
+	const text = "tp2 pp2 vpp3 ep8 mbs2 recompute=moe_act"
+	for _, bf16 := range []bool{false, true} {
+		all := accountOf(t, "qwen3-30b-a3b", "h100", text, func(r *Request) { r.BF16Gradients = bf16 })
+		some := accountOf(t, "qwen3-30b-a3b", "h100", text, func(r *Request) { r.BF16Gradients, r.TrainableFraction = bf16, 0.25 })
+		for i := range all.Stages {
+			a, b := all.Stages[i].Stage.Memory, some.Stages[i].Stage.Memory
+			if b.Weights != a.Weights || b.Activations != a.Activations || b.Transient != a.Transient || b.Workspace != a.Workspace {
+				t.Errorf("stage %d: what every parameter needs differs: %+v %+v", i, a, b)
+			}
+			for _, x := range [][2]int64{{a.Gradients, b.Gradients}, {a.Optimizer, b.Optimizer}} {
+				if off := x[0]/4 - x[1]; off < -2 || off > 2 {
+					t.Errorf("stage %d: %d of %d is not a quarter", i, x[1], x[0])
+				}
+			}
+			if b.DenseState+b.ExpertState != b.Weights+b.Gradients+b.Optimizer {
+				t.Errorf("stage %d: state does not add up: %+v", i, b)
+			}
+		}
+	}
+}

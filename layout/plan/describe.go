@@ -41,6 +41,7 @@ func newPricer(r *Request) (*pricer, error) {
 	run.Imbalance = r.Imbalance
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
 	run.PrecisionAware = r.LowPrecisionMoments
+	run.TrainableFraction = r.TrainableFraction
 	mem, err := memmodel.New(r.Model, run)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,8 @@ type Launch struct {
 	Checks megatron.CheckSettings
 	// Imbalance is the load of the fullest expert rank over the mean; 0 means balanced.
 	Imbalance float64
+	// TrainableFraction is the share of the parameters that is trained; 0 means all.
+	TrainableFraction float64
 	// Rank selects one rank's stage for Stages; nil keeps all stages.
 	Rank *int
 }
@@ -103,6 +105,7 @@ func (j *Judgement) price(q *Launch, r *megatron.Resolved) {
 		j.Missing = err.Error()
 		return
 	}
+	setup.Run.TrainableFraction = q.TrainableFraction
 	estimator, err := memmodel.New(setup.Model, setup.Run)
 	if err == nil {
 		var stages []memmodel.Stage

@@ -50,6 +50,10 @@ type Request struct {
 	// gradients in bf16 (--grad-reduce-in-bf16).
 	LowPrecisionMoments, BF16Gradients bool
 
+	// TrainableFraction is the share of the parameters that is trained, as with LoRA; 0 means all. Times stay those of full
+	// training.
+	TrainableFraction float64
+
 	// Factors adapt the step times to one machine; the zero value is the published machines'.
 	Factors steptime.Factors
 

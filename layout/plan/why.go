@@ -167,6 +167,9 @@ func (p *pricer) notes(r *Request, out *Result) []string {
 	if len(out.Plans) > 0 {
 		notes = append(notes, out.Plans[0].Notes...)
 	}
+	if f := r.TrainableFraction; f > 0 && f < 1 {
+		notes = append(notes, fmt.Sprintf("%g of the parameters are trained: memory counts gradients and optimizer state for them alone; times are those of full training", f))
+	}
 	if r.stretched {
 		notes = append(notes, fmt.Sprintf("a sequence of %d exceeds the model's own positions: rope scaling is yours to choose", r.SeqLength))
 	}
