@@ -28,6 +28,7 @@ type grammar struct {
 	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
 	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
 	Report    reportCmd    `cmd:"" help:"Write the answer as one HTML file with pictures."`
+	Serve     serveCmd     `cmd:"" help:"Serve that page on this machine, with a form to change the question."`
 	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
 	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
 	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`

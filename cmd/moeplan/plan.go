@@ -101,7 +101,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		err = report.Against(s.out, result)
 	}
 	if err == nil && c.HTML != "" {
-		err = writePage(ctx, r, c.flagText(&c.runFlags), c.gpuFile(), c.HTML, s)
+		err = writePage(ctx, r, &c.machine, &c.runFlags, c.HTML, s)
 	}
 	if err == nil && len(result.Plans) == 0 {
 		return nothingFits(result)

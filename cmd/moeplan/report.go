@@ -40,20 +40,20 @@ func (c *reportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	r.Top = c.Top
-	return writePage(ctx, r, c.flagText(&c.runFlags), c.gpuFile(), c.Output, s)
+	return writePage(ctx, r, &c.machine, &c.runFlags, c.Output, s)
 }
 
 // mostPagePlans bounds the plans of a page: each brings its pictures, some 50 kB.
 const mostPagePlans = 200
 
 // writePage writes the answer to a request as a page.
-func writePage(ctx context.Context, r plan.Request, flags, gpuFile, name string, s streams) error {
+func writePage(ctx context.Context, r plan.Request, f *machine, run *runFlags, name string, s streams) error {
 	r.Top = min(r.Top, mostPagePlans)
 	a, err := page.Ask(ctx, r)
 	if err != nil {
 		return err
 	}
-	a.Flags, a.GPUFile, a.Version = flags, gpuFile, versionText()
+	a.Flags, a.GPUFile, a.ModelFile, a.Version = f.flagText(run), f.gpuFile(), f.modelFile(), versionText()
 	var out bytes.Buffer
 	if err := page.Write(&out, a); err != nil {
 		return err

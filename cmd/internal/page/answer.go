@@ -21,9 +21,9 @@ type Answer struct {
 	// Steps are the plans' steps over time, tuned and with fewer micro-batches, by the plans' keys; a plan whose step
 	// cannot be drawn has none.
 	Steps map[string]*timeline.Timeline
-	// Flags repeat the question in commands, as far as a layout's text does not say it; GPUFile is the file that
-	// describes the platform, "" for one of the catalogue.
-	Flags, GPUFile string
+	// Flags repeat the question in commands, as far as a layout's text does not say it; GPUFile and ModelFile are the files
+	// that describe the platform and the model, "" for those of the catalogue.
+	Flags, GPUFile, ModelFile string
 	// Version is that of the program.
 	Version string
 }
