@@ -36,7 +36,12 @@ type Layout struct {
 
 // NumMicrobatches returns M, the micro-batches each pipeline works through per step:
 // GBS / (MBS*DP), rounded down; exact for layouts that Check accepts.
-func (l *Layout) NumMicrobatches() int { return l.GlobalBatchSize / (l.MicroBatchSize * l.DP()) }
+func (l *Layout) NumMicrobatches() int {
+	if step := l.MicroBatchSize * l.DP(); step > 0 {
+		return l.GlobalBatchSize / step
+	}
+	return 0
+}
 
 // RankOrder returns Order with its default filled in.
 func (l *Layout) RankOrder() folding.Order {

@@ -34,6 +34,10 @@ func supportedLayout(l *layout.Layout) error {
 	if l.Split == nil || len(l.Split.Cells) != l.PP*l.VPP {
 		return fmt.Errorf("layout has no pipeline split of %d stages x %d chunks", l.PP, l.VPP)
 	}
+	if l.MicroBatchSize < 1 || l.GlobalBatchSize < 1 || l.SeqLength < 1 {
+		return fmt.Errorf("no activations without a batch and a sequence: micro-batch size %d, global batch size %d, sequence length %d",
+			l.MicroBatchSize, l.GlobalBatchSize, l.SeqLength)
+	}
 	if l.VPP > maxChunks {
 		return &UnsupportedError{fmt.Sprintf("VPP %d (the largest priced is %d)", l.VPP, maxChunks)}
 	}

@@ -160,6 +160,9 @@ func (c *checkCmd) place(ctx context.Context, p *topology.Platform, out *report.
 		return nil
 	}
 	out.Fit = fit
+	if out.NotPlaced = j.Untimed; out.NotPlaced != "" {
+		return nil
+	}
 	if !j.Violations.Legal() || layout.Check(j.Model, l).Errors() != nil {
 		return nil
 	}

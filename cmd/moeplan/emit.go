@@ -51,7 +51,11 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	}
 	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle}
 	if c.Save != "" {
-		return e.save(ctx, c.Save)
+		if err := e.save(ctx, c.Save); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "written to %s: plan.json check.sh launch.sh launch.sbatch bridge.txt\n", c.Save)
+		return err
 	}
 	text, value, err := e.emit(c.For, c.Slurm)
 	if err != nil {

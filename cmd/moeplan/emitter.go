@@ -104,7 +104,7 @@ func (e *emitter) save(ctx context.Context, dir string) error {
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	described, _, err := plan.Describe(ctx, *e.r, *e.l)
+	described, err := plan.AnswerWith(ctx, *e.r, *e.l)
 	if err != nil {
 		return err
 	}

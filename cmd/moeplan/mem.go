@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
 type memCmd struct {
-	Layout string `arg:"" help:"Layout in its text form, quoted."`
+	Layout []string `arg:"" help:"Layout in its text form, such as tp2 pp8 vpp4 ep32."`
 
 	machine  `embed:""`
 	runFlags `embed:""`
@@ -21,7 +22,7 @@ func (c *memCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	l, err := parseLayout(c.Layout, &r)
+	l, err := parseLayout(strings.Join(c.Layout, " "), &r)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,8 @@ DATA_ARGS=(
 	if !c.o.Slurm {
 		fmt.Fprintf(&b, "\ntorchrun --nnodes %d --nproc-per-node %d --node-rank \"${NODE_RANK:-0}\" \\\n"+
 			"  --master-addr \"${MASTER_ADDR:-localhost}\" --master-port \"${MASTER_PORT:-29500}\" \\\n", c.Nodes, c.o.GPUsPerNode)
-		command(&b, append([]string{"  " + c.Launcher}, c.Args.Argv()...))
+		b.WriteString("  ")
+		command(&b, append([]string{c.Launcher}, c.Args.Argv()...))
 		fmt.Fprintf(&b, " \\\n  %s\n", dataFlags)
 		return b.String()
 	}

@@ -48,6 +48,24 @@ func Describe(ctx context.Context, r Request, l layout.Layout) (*Plan, layout.Vi
 	return &described, layout.Check(r.Model, &l), ctx.Err()
 }
 
+// AnswerWith is the answer to a request whose only plan is a layout that somebody chose: what Search would return if it had
+// found just that one.
+func AnswerWith(ctx context.Context, r Request, l layout.Layout) (*Result, error) {
+	described, _, err := Describe(ctx, r, l)
+	if err != nil {
+		return nil, err
+	}
+	r, assumed := r.filled()
+	p, err := newPricer(&r)
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Assumed: assumed, Request: r.echo(p), Plans: []Plan{*described}, Pareto: []Point{}, Notes: []string{},
+		Searched: Searched{RejectedByRule: map[string]int{}, NotSearched: []string{}}}
+	out.Notes = p.notes(&r, out)
+	return out, nil
+}
+
 // Diff compares two layouts.
 func Diff(ctx context.Context, r Request, a, b layout.Layout) (*Difference, error) {
 	out := &Difference{}

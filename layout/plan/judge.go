@@ -48,6 +48,8 @@ type Judgement struct {
 	Missing string
 
 	StepTimeMS, TFLOPS, NVLinkFraction *float64
+	// Untimed says why a step has no price although its layout is complete; "" if nothing stands in the way.
+	Untimed string
 	// Timed is what the step was priced with; nil if it was not.
 	Timed *Timing
 }
@@ -115,6 +117,10 @@ func (j *Judgement) price(q *Launch, r *megatron.Resolved) {
 	}
 	if err != nil {
 		j.Missing = err.Error()
+		return
+	}
+	if setup.Run.FSDP != memmodel.NoFSDP {
+		j.Untimed = "the time model knows no Megatron-FSDP: neither its gathers nor its reductions"
 		return
 	}
 	j.time(q, &setup)

@@ -133,6 +133,8 @@ func slower(by float64) string {
 	switch {
 	case by > 0.005:
 		return fmt.Sprintf("%.0f %% longer", 100*by)
+	case by < -0.05: // the plans were ordered by something else than time
+		return fmt.Sprintf("%.0f %% less", -100*by)
 	case by < -0.005: // the plan shown is the simplest of those that cannot be told apart
 		return fmt.Sprintf("%.0f %% less, which is not distinguishable", -100*by)
 	}

@@ -2,7 +2,10 @@ package script_test
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +117,48 @@ func TestBridgeReadBack(t *testing.T) {
 		back.Order = l.Order // Bridge's order is a comment
 		if back.Key() != l.Key() {
 			t.Errorf("%s:\nwrote %s\nread  %s", c.text, l.Key(), back.Key())
+		}
+	}
+}
+
+// A launch script that is run hands torchrun the launcher and every flag as they are: here with stand-ins for torchrun, srun
+// and scontrol that print what they get.
+func TestLaunchRuns(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"torchrun": "#!/bin/sh\nfor word; do printf '%s\\n' \"$word\"; done\n",
+		"srun":     "#!/bin/sh\nSLURM_NODEID=0 exec \"$@\"\n",
+		"scontrol": "#!/bin/sh\necho node0\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range writtenLayouts {
+		m, l := written(t, c.model, c.text, c.world)
+		for _, slurm := range []bool{false, true} {
+			launch, err := megatron.Launch(&l, m, megatron.LaunchOptions{GPUsPerNode: 8, ComputeCapability: 9, Slurm: slurm})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(bash, "-c", launch.Script())
+			cmd.Dir = dir
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "HOME=" + dir, "DATA_PATH=data", "TOKENIZER=tok", "SLURM_JOB_NODELIST=node0"}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s, slurm %v: %v\n%s", c.text, slurm, err, out)
+				continue
+			}
+			words := strings.Split(strings.TrimSpace(string(out)), "\n")
+			at := slices.Index(words, launch.Launcher)
+			argv := launch.Args.Argv()
+			if at < 0 || len(words) < at+1+len(argv) || !slices.Equal(words[at+1:at+1+len(argv)], argv) {
+				t.Errorf("%s, slurm %v: torchrun gets\n%q\nwant %s and then\n%q", c.text, slurm, words, launch.Launcher, argv)
+			}
 		}
 	}
 }

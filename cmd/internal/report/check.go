@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
@@ -85,13 +86,23 @@ func Check(w io.Writer, c *Checked) {
 	}
 	p.prose("", world)
 	c.understood(p)
+	shown := 0
+	var neutral []string
 	for i := range c.Script.Warnings {
 		v := &c.Script.Warnings[i]
+		if isNeutral(v) {
+			neutral = append(neutral, v.Name)
+			continue
+		}
 		text := v.Message
 		if len(v.Affects) > 0 {
 			text += " (changes " + strings.Join(v.Affects, " ") + ")"
 		}
-		p.prose(labelOnce(i, "UNSURE"), text)
+		p.prose(labelOnce(shown, "UNSURE"), text)
+		shown++
+	}
+	if len(neutral) > 0 {
+		p.prose(labelOnce(shown, "UNSURE"), "not set, without effect on layout and memory: "+strings.Join(neutral, " "))
 	}
 	for i, u := range c.Command.Unmapped {
 		p.prose(labelOnce(i, "NOT READ"), fmt.Sprintf("%s %s: %s", u.Key, u.Value, u.Reason))
@@ -102,6 +113,24 @@ func Check(w io.Writer, c *Checked) {
 	p.blank()
 	violations(p, j.Violations)
 	c.verdict(p)
+}
+
+// neutralFlags change neither a layout nor its memory.
+var neutralFlags = []string{"--data-path", "--data-cache-path", "--tokenizer-model", "--vocab-file", "--merge-file", "--train-iters", "--train-samples", "--lr", "--min-lr",
+	"--lr-warmup-iters", "--lr-warmup-samples", "--lr-decay-iters", "--lr-decay-samples", "--lr-warmup-fraction", "--weight-decay", "--clip-grad", "--seed", "--save", "--load",
+	"--save-interval", "--eval-interval", "--eval-iters", "--log-interval", "--tensorboard-dir", "--wandb-project", "--wandb-exp-name", "--wandb-save-dir", "--split"}
+
+// isNeutral says that a variable which nobody set decides nothing that is judged here.
+func isNeutral(w *script.Warning) bool {
+	if w.Kind != script.UnsetVariable && w.Kind != script.ScriptDefault || len(w.Affects) == 0 {
+		return false
+	}
+	for _, flag := range w.Affects {
+		if !slices.Contains(neutralFlags, flag) {
+			return false
+		}
+	}
+	return true
 }
 
 func labelOnce(i int, label string) string {

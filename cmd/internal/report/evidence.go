@@ -78,6 +78,9 @@ func (p printer) measured(run, base *evidence.Assessment) {
 		{"peak reserved", func(a *evidence.Assessment) string { return memoryText(a.PeakReserved) }},
 	}
 	p.blank()
+	if base != nil {
+		p.section("", fmt.Sprintf("%-22s%-26s%s", "", "run", "base"))
+	}
 	for _, r := range rows {
 		line := fmt.Sprintf("%-22s%s", r.name, r.of(run))
 		if base != nil {

@@ -269,8 +269,12 @@ func (p printer) searched(r *plan.Result) {
 	if s.Excluded > 0 {
 		excluded = thousands(s.Excluded) + " excluded by --where, "
 	}
+	pairs := thousands(s.Meshes) + " pairs of meshes"
+	if s.Meshes == 1 {
+		pairs = "1 pair of meshes"
+	}
 	p.prose("SEARCHED",
-		fmt.Sprintf("%s pairs of meshes, %s layouts: %s illegal%s, %s%s do not fit, %s fit", thousands(s.Meshes), thousands(s.Layouts),
+		fmt.Sprintf("%s, %s: %s illegal%s, %stoo large %s, fitting %s", pairs, counted(s.Layouts, "layout"),
 			thousands(s.Layouts-s.Legal), top, excluded, thousands(s.Legal-s.Excluded-s.Fit), thousands(s.Fit)),
 		"not searched: "+strings.Join(s.NotSearched, ", "))
 	for _, n := range r.Notes {
@@ -331,6 +335,14 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// counted is plural with separators in large numbers.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return thousands(n) + " " + what + "s"
 }
 
 func thousands(n int) string {
