@@ -52,7 +52,9 @@ func frontOf(plans []planView, front []plan.Point, kept float64) frontChart {
 	}
 	pad := max((x.high-x.low)*0.04, x.high*0.01)
 	x.low, x.high, y.high = x.low-pad, x.high+pad, y.high*1.06
-	c.Kept = mark{at(y.of(kept)), fmt.Sprintf("%.4g GiB are kept free", kept)}
+	if kept > 0 {
+		c.Kept = mark{at(y.of(kept)), fmt.Sprintf("%.4g GiB are kept free", kept)}
+	}
 	for i := range plans {
 		p := &plans[i]
 		c.Points = append(c.Points, point{ID: p.ID, Label: p.Label, X: at(x.of(p.ms)), Y: at(y.of(p.headroom)),

@@ -21,10 +21,10 @@ type mark struct{ At, Label string }
 
 // memoryChart is the memory of each stage against the card.
 type memoryChart struct {
-	Card, Limit         mark
-	CardText, LimitText string
-	Ticks               []mark
-	Rows                []memoryRow
+	Card, Limit                     mark
+	CardText, LimitWords, LimitText string
+	Ticks                           []mark
+	Rows                            []memoryRow
 }
 
 type memoryRow struct {
@@ -35,7 +35,8 @@ type memoryRow struct {
 }
 
 // memoryOf draws the stages of a plan. What the allocator holds is stacked exactly; what lies outside of it is a range.
-func memoryOf(q *plan.Echo, p *plan.Plan) memoryChart {
+func memoryOf(r *plan.Result, p *plan.Plan) memoryChart {
+	q := &r.Request
 	top := q.MemoryGiB
 	for i := range p.Stages {
 		top = max(top, float64(p.Stages[i].Memory.PeakDevice)/gib)
@@ -45,6 +46,10 @@ func memoryOf(q *plan.Echo, p *plan.Plan) memoryChart {
 	c := memoryChart{
 		Card: mark{at(q.MemoryGiB / scale), fmt.Sprintf("card %.4g", q.MemoryGiB)}, CardText: fmt.Sprintf("%.2f", q.MemoryGiB),
 		Limit: mark{at(limit / scale), fmt.Sprintf("limit %.4g", limit)}, LimitText: fmt.Sprintf("%.2f", limit),
+	}
+	c.LimitWords = "what the allocated peak may take"
+	if !r.Assumes("headroom") { // then it is kept free above everything
+		c.LimitWords = "what the card may see"
 	}
 	for x := 0.0; x < q.MemoryGiB*0.7; x += niceStep(q.MemoryGiB, 5) { // further right stand the labels of the lines
 		c.Ticks = append(c.Ticks, mark{at(x / scale), fmt.Sprintf("%g", x)})

@@ -67,7 +67,7 @@ var columns = []column{
 // planOf prepares one plan; machines collects what its pictures stand on.
 func planOf(a *Answer, p *plan.Plan, label string, machines *[]*machine) (planView, error) {
 	v := planView{ID: "plan-" + label, Label: label, Key: p.Key, Equal: p.EqualToBest, Grade: string(p.Grade), Why: p.Why, Notes: p.Notes,
-		Memory: memoryOf(&a.Result.Request, p), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
+		Memory: memoryOf(a.Result, p), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
 	v.Short, v.Split = splitKey(p.Key)
 	v.Verdict = verdict(a, p)
 	v.Twin = twin(p.PublishedTwin)
@@ -96,6 +96,9 @@ func verdict(a *Answer, p *plan.Plan) string {
 	default:
 		text = fmt.Sprintf("up to a routing imbalance of %.1f in one layer", *i)
 	}
+	if p.TunedGrade != p.Grade {
+		text += fmt.Sprintf("; tuned: %s, the card sees %.0f to %.0f GiB", p.TunedGrade, float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib)
+	}
 	return text
 }
 
@@ -105,8 +108,9 @@ func facts(a *Answer, p *plan.Plan) []fact {
 	list := []fact{
 		{"step, tuned", seconds(p.TunedTimeMS), "s", "±15 %; " + p.TunedSoftware},
 		{"step, first run", seconds(p.StepTimeMS), "s", "±15 %; alltoall, eager"},
-		{"peak of the card", fmt.Sprintf("%.0f–%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib), "GiB",
-			fmt.Sprintf("of %.4g; stage %d", a.Result.Request.MemoryGiB, p.WorstStage)},
+		{"peak, first run", fmt.Sprintf("%.0f–%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib), "GiB",
+			fmt.Sprintf("of the card's %.4g; stage %d", a.Result.Request.MemoryGiB, p.WorstStage)},
+		{"peak, tuned", fmt.Sprintf("%.0f–%.0f", float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib), "GiB", string(p.TunedGrade)},
 		{"tokens", fmt.Sprintf("%.0f", p.TokensPerGPU), "/s", "per GPU, first run"},
 		{"model FLOPS", fmt.Sprintf("%.0f", p.TFLOPSPerGPU), "TFLOPS", "per GPU, first run; wall: " + p.Wall},
 	}

@@ -79,7 +79,11 @@ func viewOf(a *Answer) (*view, error) {
 		}
 	}
 	v.Best = &v.Plans[0]
-	v.Front = frontOf(v.Plans, r.Pareto, r.Request.HeadroomGiB+r.Request.ReserveGiB)
+	kept := 0.0
+	if r.Assumes("headroom") { // else it is kept free above more than the allocated peak, which the front does not show
+		kept = r.Request.HeadroomGiB
+	}
+	v.Front = frontOf(v.Plans, r.Pareto, kept)
 	v.Compared = compared(r)
 	return v, nil
 }
