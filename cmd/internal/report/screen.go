@@ -274,7 +274,7 @@ func (p printer) searched(r *plan.Result) {
 		pairs = "1 pair of meshes"
 	}
 	p.prose("SEARCHED",
-		fmt.Sprintf("%s, %s: %s illegal%s, %stoo large %s, fitting %s", pairs, counted(s.Layouts, "layout"),
+		fmt.Sprintf("%s, %s: %s illegal%s, %s%s do not fit, %s fit", pairs, counted(s.Layouts, "layout"),
 			thousands(s.Layouts-s.Legal), top, excluded, thousands(s.Legal-s.Excluded-s.Fit), thousands(s.Fit)),
 		"not searched: "+strings.Join(s.NotSearched, ", "))
 	for _, n := range r.Notes {
