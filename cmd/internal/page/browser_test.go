@@ -3,6 +3,7 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -187,7 +188,13 @@ func TestBrowser(t *testing.T) {
 	want("nothing is wider than the window", `String(document.documentElement.scrollWidth <= innerWidth)`, "true")
 	want("pictures have a size", `String([...document.querySelectorAll(".plan.first svg:not(.defs)")].every(x => x.clientWidth > 0 && x.clientHeight > 0))`, "true")
 
+	row := `document.querySelector('#plans tr[data-plan="plan-3"]')`
+	value[bool](t, b, `(`+row+`.scrollIntoView({block: "center"}), true)`)
+	top := value[float64](t, b, row+`.getBoundingClientRect().top`)
 	b.do(t, chromedp.Click(chromedp.CSS(`#plans tr[data-plan="plan-3"] td`)))
+	if now := value[float64](t, b, row+`.getBoundingClientRect().top`); math.Abs(now-top) > 2 {
+		t.Errorf("the row that was clicked jumps by %g pixels", now-top)
+	}
 	want("a click on a row selects", shown, "plan-3")
 	want("the address says so", `location.hash`, "#plan-3")
 	want("the point is marked", `document.querySelector(".point.selected").dataset.plan`, "plan-3")

@@ -27,10 +27,11 @@
 
   const data = () => JSON.parse(one("#data")?.textContent || "{}");
 
-  // choose shows one plan everywhere.
-  function choose(id, tell) {
+  // choose shows one plan everywhere. What was clicked stays where it is, however high the plan above it is.
+  function choose(id, tell, clicked) {
     const plan = document.getElementById(id);
     if (!plan || !plan.classList.contains("plan")) return;
+    const before = clicked?.getBoundingClientRect().top;
     for (const x of all(".plan")) x.classList.toggle("selected", x === plan);
     for (const x of all("[data-plan]")) {
       const chosen = x.dataset.plan === id;
@@ -39,6 +40,7 @@
     }
     if (!tell) return;
     history.replaceState(null, "", "#" + id);
+    if (clicked) scrollBy({ top: clicked.getBoundingClientRect().top - before, behavior: "instant" });
     const facts = data()[id], status = one("#status");
     const top = plan.getBoundingClientRect().top;
     status.hidden = top > -40 && top < innerHeight * 0.6;
@@ -113,8 +115,8 @@
     const row = target.closest("tr[data-plan]");
     if (link) {
       event.preventDefault();
-      choose(link.getAttribute("href").slice(1), true);
-    } else if (row && !getSelection().toString()) choose(row.dataset.plan, true);
+      choose(link.getAttribute("href").slice(1), true, link.closest(".plan") ? null : link);
+    } else if (row && !getSelection().toString()) choose(row.dataset.plan, true, row);
     else if (target.closest(".copy")) copy(target.closest(".copy"));
     else if (target.closest(".sort")) sort(target.closest("th"));
     else if (target.closest("#theme")) {
