@@ -19,6 +19,23 @@ type Estimator struct {
 	splits    map[*layout.Split]*splitClasses
 	schedules map[scheduleKey][]moment
 	chunks    [maxChunks]chunkBytes // scratch
+	last      fixed
+}
+
+// fixed is what recompute does not change, of the layout that was priced last: a search climbs a ladder of recompute rungs
+// on each layout.
+type fixed struct {
+	layout layout.Layout // without its recompute
+	parts  partElements
+	each   []fixedFigures // by class
+}
+
+// fixedFigures are those of one class.
+type fixedFigures struct {
+	held      held
+	state     state
+	workspace int64
+	steps     []moment
 }
 
 // New returns an estimator, or an *UnsupportedError that names the kind of layer it cannot price.
@@ -107,10 +124,11 @@ func (e *Estimator) Estimate(l *layout.Layout) ([]Stage, error) {
 func (e *Estimator) Peak(l *layout.Layout) (bytes int64, pipelineRank int) {
 	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)
-	p, acts := s.parts(), s.activations()
+	acts := s.activations()
+	known := e.fixedOf(&s, split)
 	for i := range split.classes {
 		c := &split.classes[i]
-		f := e.figuresOf(&s, c, &p, &acts)
+		f := e.figuresWith(&s, c, &known[i], &acts)
 		if b := f.peak(); b > bytes {
 			bytes, pipelineRank = b, c.rank
 		}
@@ -174,6 +192,31 @@ type figures struct {
 	workspace int64
 	residual  int64
 	at        peak
+}
+
+// fixedOf returns what recompute does not change, by class.
+func (e *Estimator) fixedOf(s *shape, split *splitClasses) []fixedFigures {
+	key := *s.l
+	key.Recompute = layout.Recompute{}
+	if e.last.layout == key && len(e.last.each) == len(split.classes) {
+		return e.last.each
+	}
+	e.last.layout, e.last.parts, e.last.each = key, s.parts(), e.last.each[:0]
+	for i := range split.classes {
+		c := &split.classes[i]
+		var f fixedFigures
+		f.held, f.state = s.rankState(c, &e.last.parts)
+		f.workspace, f.steps = s.workspace(c)+f.state.persistent, e.scheduleOf(s.l, c.rank)
+		e.last.each = append(e.last.each, f)
+	}
+	return e.last.each
+}
+
+// figuresWith is figuresOf where the fixed part is known.
+func (e *Estimator) figuresWith(s *shape, c *class, known *fixedFigures, acts *activations) figures {
+	f := figures{held: known.held, state: known.state, workspace: known.workspace, residual: s.residualTensors(c)}
+	f.at = s.stagePeak(c, acts, f.state.gathered, known.steps, &e.chunks)
+	return f
 }
 
 func (e *Estimator) figuresOf(s *shape, c *class, p *partElements, acts *activations) figures {

@@ -269,3 +269,50 @@ func BenchmarkPeak(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "layouts/s")
 }
+
+// Whatever was priced before, Peak and Need say what an estimator that has seen nothing says, and what Estimate says.
+func TestNeedRemembersNothingWrong(t *testing.T) {
+	m, err := arch.Lookup("deepseek-v3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := mustEstimator(t, m)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{"tp1 pp4 vpp4 ep64", "tp2 pp4 vpp4 ep64", "tp2 pp8 vpp3 ep32 mbs2", "tp2 pp4 vpp1 ep32"}).Draw(t, "mesh") + " recompute=" +
+			rapid.SampledFrom([]string{"none", "full", "moe_act", "mla_up_proj", "moe,layernorm", "mlp"}).Draw(t, "recompute")
+		l, err := layout.Parse(text, layout.Defaults{World: 256, Model: m, Run: layout.Run{SeqLength: rapid.SampledFrom([]int{4096, 8192}).Draw(t, "seq"), GlobalBatchSize: 2048}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := used.Need(&l)
+		fresh, err := New(m, DefaultRun(90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fresh.Need(&l); got != want {
+			t.Fatalf("%s: %+v, a fresh estimator says %+v", text, got, want)
+		}
+		if peak, _ := used.Peak(&l); peak != got.Allocated {
+			t.Fatalf("%s: Peak %d, Need %d", text, peak, got.Allocated)
+		}
+		stages, err := fresh.Estimate(&l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want Need
+		for i := range stages {
+			want = want.Max(stages[i].Need())
+		}
+		if want != got {
+			t.Fatalf("%s: Need %+v, the stages say %+v", text, got, want)
+		}
+	})
+}
+
+func mustEstimator(t *testing.T, m *arch.Model) *Estimator {
+	e, err := New(m, DefaultRun(90))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

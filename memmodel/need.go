@@ -14,11 +14,12 @@ type Need struct {
 func (e *Estimator) Need(l *layout.Layout) Need {
 	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)
-	p, acts := s.parts(), s.activations()
+	acts := s.activations()
+	known := e.fixedOf(&s, split)
 	var n Need
 	for i := range split.classes {
 		c := &split.classes[i]
-		f := e.figuresOf(&s, c, &p, &acts)
+		f := e.figuresWith(&s, c, &known[i], &acts)
 		d := s.device(c, &f)
 		if d.High > n.High {
 			n.High, n.Rank = d.High, c.rank
