@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"github.com/moeplan/moeplan/layout/arch"
-	"github.com/moeplan/moeplan/layout/recipes"
 	"github.com/moeplan/moeplan/topology"
 )
 
@@ -27,7 +26,6 @@ type build struct {
 
 	Models    int `json:"models"`
 	Platforms int `json:"platforms"`
-	Recipes   int `json:"recipes"`
 }
 
 // framework is where rules and flags are read from.
@@ -56,12 +54,12 @@ func program() build {
 
 func (c *versionCmd) Run(s streams) error {
 	b := program()
-	b.Models, b.Platforms, b.Recipes = len(arch.All()), len(topology.Platforms()), len(recipes.All())
+	b.Models, b.Platforms = len(arch.All()), len(topology.Platforms())
 	if c.Output == "json" {
 		return writeJSON(s.out, b)
 	}
-	_, err := fmt.Fprintf(s.out, "%s\nbuilt with %s for %s/%s\ndata: %d models, %d platforms, %d published layouts\n",
-		versionText(), b.Go, b.OS, b.Arch, b.Models, b.Platforms, b.Recipes)
+	_, err := fmt.Fprintf(s.out, "%s\nbuilt with %s for %s/%s\ndata: %d models, %d platforms\n",
+		versionText(), b.Go, b.OS, b.Arch, b.Models, b.Platforms)
 	return err
 }
 

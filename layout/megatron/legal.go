@@ -45,16 +45,16 @@ func CheckArgv(argv []string, r Release, world int, env map[string]string, o Che
 // broken returns the rules that the launch breaks, in firing order.
 func (c *launch) broken() []buildFailure {
 	if !c.sane() {
-		return []buildFailure{{rule: ordered[0]}}
+		return []buildFailure{{rule: ordered()[0]}}
 	}
 	c.derive()
 	var found []buildFailure
 	walked := false
-	for _, r := range ordered {
+	for _, r := range ordered() {
 		switch {
 		case r.layerwise && !walked:
 			walked = true
-			found = append(found, c.walk(layerwiseRules)...)
+			found = append(found, c.walk(layerwiseRules())...)
 			c.lookAtAll()
 		case r.layerwise || !c.runs(r):
 		case r.broken(c):

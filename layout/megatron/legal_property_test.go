@@ -72,7 +72,7 @@ func checkLegality(t *rapid.T) {
 		if i < 0 {
 			continue // the parser's
 		}
-		if i < last && !slices.ContainsFunc(layerwiseRules, func(r *rule) bool { return r.ID == v.Rule }) {
+		if i < last && !slices.ContainsFunc(layerwiseRules(), func(r *rule) bool { return r.ID == v.Rule }) {
 			t.Fatalf("%q: %s comes too late", argv, v.Rule)
 		}
 		last = max(last, i)

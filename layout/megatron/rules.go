@@ -3,6 +3,7 @@ package megatron
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/moeplan/moeplan/layout"
 )
@@ -109,8 +110,9 @@ func layoutRule(id layout.RuleID) layout.Rule {
 	return r
 }
 
-// ordered are all rules in the order in which a launch would hit them.
-var ordered = inFiringOrder()
+// ordered are all rules in the order in which a launch would hit them. They are put in order, for which the table of flags is
+// read, when the first one asks: most commands of the program never do.
+var ordered = sync.OnceValue(inFiringOrder)
 
 func inFiringOrder() []*rule {
 	all := slices.Concat(meshRules, shardRules, batchRules, hybridRules, pipelineRules, unevenRules, overlapRules, fsdpRules, precisionRules, quantizedRules,
@@ -138,20 +140,20 @@ func inFiringOrder() []*rule {
 }
 
 // layerwiseRules are those that the walk over the layers asks.
-var layerwiseRules = func() (rules []*rule) {
-	for _, r := range ordered {
+var layerwiseRules = sync.OnceValue(func() (rules []*rule) {
+	for _, r := range ordered() {
 		if r.layerwise {
 			rules = append(rules, r)
 		}
 	}
 	return rules
-}()
+})
 
 // Rules returns every rule that Check knows, in the order in which a launch would hit them, those of package layout among
 // them, and the rules of the parser first. The slice is the caller's.
 func Rules() []layout.Rule {
 	rules := slices.Clone(parserRules)
-	for _, r := range ordered {
+	for _, r := range ordered() {
 		rules = append(rules, r.Rule)
 	}
 	return rules
@@ -160,7 +162,7 @@ func Rules() []layout.Rule {
 // ReleasesOf returns the first and the last release in which a rule holds, of those that were compared; "" without bound. A rule
 // about a flag holds from the flag on in any case. It is false for a rule that Check does not know.
 func ReleasesOf(id layout.RuleID) (since, until string, ok bool) {
-	for _, r := range ordered {
+	for _, r := range ordered() {
 		if r.ID == id {
 			return r.since, r.until, true
 		}

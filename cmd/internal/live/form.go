@@ -5,12 +5,16 @@ import (
 	"html/template"
 	"net/url"
 	"strings"
+	"sync"
 )
 
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+// templates are parsed when the first form is asked for.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+})
 
 // Field is one input of the form. Its name is the command line's flag.
 type Field struct {
@@ -53,7 +57,7 @@ func formOf(fields []Field, q url.Values, problem, nonce string) (template.HTML,
 		}
 	}
 	var b strings.Builder
-	err := templates.ExecuteTemplate(&b, "form.html", v)
+	err := templates().ExecuteTemplate(&b, "form.html", v)
 	return template.HTML(b.String()), err
 }
 

@@ -5,13 +5,17 @@ import (
 	"embed"
 	"html/template"
 	"io"
+	"sync"
 )
 
 //go:embed assets
 var assets embed.FS
 
-// templates are parsed once. They are part of the program: one that does not parse is a bug.
-var templates = template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+// templates are parsed once, when the first page is asked for: other commands must not wait for it. They are part of the
+// program: one that does not parse is a bug.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+})
 
 // frame is what stands around the body.
 type frame struct {
@@ -37,7 +41,7 @@ func Write(w io.Writer, a *Answer) error {
 
 // WriteFrame writes a file around a body and, above it, a form. Both must be of this program's own making.
 func WriteFrame(w io.Writer, title string, body, form template.HTML, nonce string) error {
-	return templates.ExecuteTemplate(w, "page.html", frame{
+	return templates().ExecuteTemplate(w, "page.html", frame{
 		Title: title, Style: template.CSS(asset("style.css") + asset("pictures.css")), Script: template.JS(asset("page.js")),
 		Body: body, Form: form, Nonce: nonce,
 	})
@@ -50,7 +54,7 @@ func Body(a *Answer) (template.HTML, error) {
 		return "", err
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "body.html", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "body.html", v); err != nil {
 		return "", err
 	}
 	return template.HTML(b.String()), nil
