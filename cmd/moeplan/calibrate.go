@@ -59,8 +59,12 @@ func (c *calibrateCmd) Run(ctx context.Context, s streams) error {
 			percent(fit.LeftOut.Mean), percent(fit.Before.Mean), c.Save)
 	}
 	f := fit.Factors
+	memory, err := memoryOf(c.Save, gpu)
+	if err != nil {
+		return err
+	}
 	err = save(c.Save, func(w io.Writer) error {
-		return config.WriteCalibration(w, &config.Calibration{GPU: gpu, Runs: len(runs), Before: fit.Before.Mean, LeftOut: fit.LeftOut.Mean,
+		return config.WriteCalibration(w, &config.Calibration{GPU: gpu, Runs: len(runs), Before: fit.Before.Mean, LeftOut: fit.LeftOut.Mean, Memory: memory,
 			Factors: config.CalibrationFactors{Compute: f.Compute, NVLink: f.NVLink, NIC: f.NIC, Host: f.Host}})
 	})
 	if err == nil {
@@ -233,18 +237,38 @@ func writeFit(w io.Writer, gpu string, f *calibrate.Fitted) error {
 }
 
 // calibration reads the file of --calibration and holds it against the platform.
-func calibration(name string, p *topology.Platform) (steptime.Factors, error) {
+func calibration(name string, p *topology.Platform) (*config.Calibration, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return steptime.Factors{}, &coded{exitUsage, err}
+		return nil, &coded{exitUsage, err}
 	}
 	defer f.Close()
 	c, err := config.ReadCalibration(name, f)
 	if err != nil {
-		return steptime.Factors{}, &coded{exitUsage, err}
+		return nil, &coded{exitUsage, err}
 	}
 	if c.GPU != p.ID {
-		return steptime.Factors{}, usage("--calibration %s is of %s, not of %s", name, c.GPU, p.ID)
+		return nil, usage("--calibration %s is of %s, not of %s", name, c.GPU, p.ID)
 	}
-	return c.Factors.Of(), nil
+	return c, nil
+}
+
+// memoryOf is what a calibration file that is about to be replaced holds about memory, nil if there is none.
+func memoryOf(name, gpu string) (*config.CalibrationMemory, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	old, err := config.ReadCalibration(name, f)
+	if err != nil {
+		return nil, err
+	}
+	if old.GPU != gpu {
+		return nil, usage("--save %s is of %s, not of %s", name, old.GPU, gpu)
+	}
+	return old.Memory, nil
 }

@@ -58,7 +58,6 @@ func TestVerifyCommand(t *testing.T) {
 		{"no log", append([]string{"verify", evidenceLayout}, base...), 80, "", "no log", "usage"},
 		{"no layout", append([]string{"verify", evidenceData + "oom.log"}, base...), 80, "", "no layout", "usage"},
 		{"no file", append([]string{"verify", "none.log", evidenceLayout}, base...), 1, "", "none.log", "a file that is not there"},
-		{"calibrate", append([]string{"verify", "--calibrate", evidenceData + "oom.log", evidenceLayout}, base...), 80, "", "--calibrate is not there yet", "refused by name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, out, errs := command(t, tt.args...)
@@ -66,6 +65,29 @@ func TestVerifyCommand(t *testing.T) {
 				t.Errorf("exit %d, want %d: %s\n%s%s", code, tt.code, tt.reason, out, errs)
 			}
 		})
+	}
+}
+
+// What a verification finds goes into the calibration file, beside what is there, and later plans keep it free.
+func TestVerifyCalibrates(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cal.yaml")
+	verify := []string{"verify", evidenceData + "fake-agrees.log", "--model", "qwen3-235b", "--gpus", "256", "--gpu", "h100", evidenceLayout, "--calibrate", file}
+	for range 2 { // new, then there already
+		if code, out, errs := command(t, verify...); code != 0 {
+			t.Fatalf("exit %d\n%s%s", code, out, errs)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "offset_gib: 0.6") || !strings.Contains(string(text), "ranks: 2") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	code, out, errs := command(t, "--model", "qwen3-235b", "--gpus", "256", "--gpu", "h100", "--top", "1", "--calibration", file)
+	if code != 0 || !strings.Contains(out, "may take 63.0") { // 63.65 less 0.61
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	other := append(append([]string{}, verify...), "--gpu", "b200")
+	if code, _, errs := command(t, other...); code != 80 || !strings.Contains(errs, "is of h100, not of b200") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
 )
 
 // defaultGPU is DESIGN's.
@@ -221,9 +222,18 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 		r.TrainableFraction = *f
 	}
 	if run.Calibration != "" {
-		r.Factors, err = calibration(run.Calibration, p)
+		c, err := calibration(run.Calibration, p)
+		if err != nil {
+			return r, err
+		}
+		if r.Factors = c.Factors.Of(); r.Factors == (steptime.Factors{Compute: 1, NVLink: 1, NIC: 1, Host: 1}) {
+			r.Factors = steptime.Factors{}
+		}
+		if c.Memory != nil {
+			r.ReserveGiB += max(0, c.Memory.OffsetGiB)
+		}
 	}
-	return r, err
+	return r, nil
 }
 
 // flagText writes the flags that ask the same question, as far as a layout's text does not say them.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strings"
 
+	"github.com/moeplan/moeplan/cmd/internal/config"
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/evidence"
 	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
 )
 
 type verifyCmd struct {
@@ -20,7 +23,7 @@ type verifyCmd struct {
 	Rest      words   `arg:"" optional:"" hidden:""`
 	Plan      string  `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
 	Tolerance float64 `default:"5" help:"Deviation of a peak, in percent of the prediction, up to which it holds."`
-	Calibrate bool    `help:"Refused until there is a calibration file for memory."`
+	Calibrate string  `placeholder:"FILE" help:"Write how far the measured peaks lie off into a calibration file, new or old, for --calibration."`
 
 	machine  `embed:""`
 	runFlags `embed:""`
@@ -53,9 +56,6 @@ func splitWords(words []string) (files, layout []string) {
 }
 
 func (c *verifyCmd) Run(ctx context.Context, s streams) error {
-	if c.Calibrate {
-		return usage("--calibrate is not there yet: the calibration file of moeplan calibrate holds step times, and none holds memory")
-	}
 	if !(c.Tolerance > 0 && c.Tolerance <= 100) {
 		return usage("--tolerance %g lies between 0 and 100 percent", c.Tolerance)
 	}
@@ -96,10 +96,38 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) error {
 	} else {
 		err = report.Verification(s.out, &l, v)
 	}
+	if err == nil && c.Calibrate != "" {
+		err = calibrateMemory(c.Calibrate, r.Platform, v)
+	}
 	if err != nil || v.Outcome == evidence.Agrees {
 		return err
 	}
 	return &coded{exitDeviates, verdict(v)}
+}
+
+// calibrateMemory puts what a verification found into a calibration file. A run that shows nothing changes nothing.
+func calibrateMemory(name string, p *topology.Platform, v *evidence.Verification) error {
+	if v.Outcome != evidence.Agrees && v.Outcome != evidence.Deviates {
+		return nil
+	}
+	found := config.CalibrationMemory{OffsetGiB: math.Inf(-1)}
+	for i := range v.Ranks {
+		if r := &v.Ranks[i]; r.Steady && r.Measured > 0 {
+			found.Ranks++
+			found.OffsetGiB = max(found.OffsetGiB, math.Round(1e3*float64(r.Measured-r.Predicted)/(1<<30))/1e3)
+		}
+	}
+	if found.Ranks == 0 {
+		return nil
+	}
+	c := &config.Calibration{GPU: p.ID, Factors: config.CalibrationFactors{Compute: 1, NVLink: 1, NIC: 1, Host: 1}}
+	if _, err := os.Stat(name); err == nil {
+		if c, err = calibration(name, p); err != nil {
+			return err
+		}
+	}
+	c.Memory = &found
+	return save(name, func(w io.Writer) error { return config.WriteCalibration(w, c) })
 }
 
 // claimOf prices a layout and puts it into the terms of a measurement.

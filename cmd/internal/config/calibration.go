@@ -19,7 +19,19 @@ type Calibration struct {
 	// Errors of the step time, as shares, mean over the runs.
 	Before  float64 `yaml:"error_before"`
 	LeftOut float64 `yaml:"error_left_out"`
+	// Memory is what moeplan verify --calibrate found; nil if nobody asked.
+	Memory *CalibrationMemory `yaml:"memory,omitempty"`
 }
+
+// CalibrationMemory is how measured peaks differ from predicted ones.
+type CalibrationMemory struct {
+	// OffsetGiB is the largest measured allocated peak less its prediction; above 0 it is kept free beside the headroom.
+	OffsetGiB float64 `yaml:"offset_gib"`
+	Ranks     int     `yaml:"ranks"`
+}
+
+// maxOffset bounds what a calibration may take of a card, GiB.
+const maxOffset = 64
 
 // CalibrationFactors multiply the times of four parts of a step.
 type CalibrationFactors struct {
@@ -61,6 +73,9 @@ func ReadCalibration(name string, r io.Reader) (*Calibration, error) {
 	if err := c.Factors.Of().Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if m := c.Memory; m != nil && !(m.OffsetGiB >= -maxOffset && m.OffsetGiB <= maxOffset) {
+		return nil, fmt.Errorf("%s: memory.offset_gib %g does not lie between %d and %d", name, m.OffsetGiB, -maxOffset, maxOffset)
+	}
 	return &c, nil
 }
 
@@ -70,7 +85,7 @@ func WriteCalibration(w io.Writer, c *Calibration) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "# Written by moeplan calibrate; pass it with --calibration. Factors multiply the model's times: 1.2 is a fifth slower.\n"+
+	_, err = fmt.Fprintf(w, "# Written by moeplan calibrate and moeplan verify --calibrate; pass it with --calibration. Factors multiply the model's times: 1.2 is a fifth slower.\n"+
 		"# The errors are of step times, mean size: without the fit, and of each run when the others alone were fitted.\n%s", body)
 	return err
 }
