@@ -80,10 +80,13 @@ func answerForm(ctx context.Context, q url.Values) (*page.Answer, error) {
 			*n.into = &value
 		}
 	}
-	for name, into := range map[string]*layout.Range{"tp": &c.TP, "cp": &c.CP, "pp": &c.PP, "ep": &c.EP, "etp": &c.ETP, "vpp": &c.VPP, "mbs": &c.MBS} {
-		if text := q.Get(name); text != "" {
-			if err := into.UnmarshalText([]byte(text)); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+	for _, pin := range []struct {
+		name string
+		into *layout.Range
+	}{{"tp", &c.TP}, {"cp", &c.CP}, {"pp", &c.PP}, {"ep", &c.EP}, {"etp", &c.ETP}, {"vpp", &c.VPP}, {"mbs", &c.MBS}} {
+		if text := q.Get(pin.name); text != "" {
+			if err := pin.into.UnmarshalText([]byte(text)); err != nil {
+				return nil, fmt.Errorf("%s: %w", pin.name, err)
 			}
 		}
 	}
@@ -123,13 +126,16 @@ func formFields() []live.Field {
 		{Name: "seq", Label: "Sequence length", Placeholder: "4096", Number: true},
 		{Name: "global-batch", Label: "Global batch", Placeholder: "8 Mi tokens", Number: true},
 		{Name: "recompute", Label: "Recompute", Placeholder: "cheapest that fits"},
-		{Name: "precision", Label: "Precision", Choices: []string{"bf16", "fp16", "fp8-tensorwise", "fp8-blockwise", "mxfp8"}, Default: "bf16", Pin: true},
+		{Name: "precision", Label: "Precision", Choices: []string{"bf16", "fp16", "fp8-tensorwise", "fp8-blockwise", "mxfp8"},
+			Default: "bf16", Pin: true},
 		{Name: "grads", Label: "Gradients", Choices: bits, Default: "fp32", Pin: true},
 		{Name: "moments", Label: "Moments", Choices: bits, Default: "fp32", Pin: true},
-		{Name: "objective", Label: "Order by", Choices: []string{"time", "memory", "locality", "workflow"}, Default: "time", Pin: true},
+		{Name: "objective", Label: "Order by", Choices: []string{"time", "memory", "locality", "workflow"},
+			Default: "time", Pin: true},
 		{Name: "wide", Label: "Longer CP, ETP > 1", Choices: []string{"no", "yes"}, Default: "no", Pin: true},
 	}
-	for _, pin := range []struct{ name, label string }{{"tp", "TP"}, {"cp", "CP"}, {"pp", "PP"}, {"ep", "EP"}, {"etp", "ETP"}, {"vpp", "VPP"}, {"mbs", "Micro-batch"}} {
+	for _, pin := range []struct{ name, label string }{{"tp", "TP"}, {"cp", "CP"}, {"pp", "PP"}, {"ep", "EP"}, {"etp", "ETP"},
+		{"vpp", "VPP"}, {"mbs", "Micro-batch"}} {
 		fields = append(fields, live.Field{Name: pin.name, Label: pin.label, Placeholder: "2 | 1,2 | 2..8", Pin: true})
 	}
 	return fields

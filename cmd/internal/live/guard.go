@@ -58,7 +58,8 @@ func (g *guard) knows(host string) bool {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.Unmap().IsLoopback() || !g.loopback
 	}
-	return strings.EqualFold(name, "localhost") || slices.ContainsFunc(g.names, func(n string) bool { return strings.EqualFold(n, name) })
+	return strings.EqualFold(name, "localhost") ||
+		slices.ContainsFunc(g.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // foreign reports whether another site made the browser send the request. Browsers say so in Sec-Fetch-Site, older ones

@@ -14,17 +14,20 @@ type command struct{ Title, Text, Note string }
 // commandsOf are the commands that a plan leads to, in the order in which they are run.
 func commandsOf(a *Answer, p *plan.Plan, best string) []command {
 	q := &a.Result.Request
-	question := fmt.Sprintf("--model %s --gpus %d --gpu %s%s", cmp.Or(a.ModelFile, a.Model.ID), q.GPUs, cmp.Or(a.GPUFile, q.Platform), a.Flags)
+	question := fmt.Sprintf("--model %s --gpus %d --gpu %s%s", cmp.Or(a.ModelFile, a.Model.ID), q.GPUs,
+		cmp.Or(a.GPUFile, q.Platform), a.Flags)
 	key := words(p.Key)
 	list := []command{
 		{"Check it on one GPU", fmt.Sprintf("moeplan emit --for check %s \\\n  %s \\\n  > check.sh", question, key),
 			fmt.Sprintf("under --fake-process-group; expect %s GiB allocated at the peak of stage %d", gibs(p.CheckPeak), p.CheckStage)},
 		{"Hold the log of that run against the prediction", fmt.Sprintf("moeplan verify check.log %s \\\n  %s", question, key), ""},
-		{"Launch it", fmt.Sprintf("moeplan emit --for launch %s \\\n  %s \\\n  > launch.sh", question, key), "add --slurm for an sbatch script"},
+		{"Launch it", fmt.Sprintf("moeplan emit --for launch %s \\\n  %s \\\n  > launch.sh", question, key),
+			"add --slurm for an sbatch script"},
 		{"What to try next", fmt.Sprintf("moeplan next %s \\\n  %s", question, key), "one variable at a time"},
 	}
 	if p.Key != best {
-		list = append(list, command{"Compare it with plan 1", fmt.Sprintf("moeplan diff %s \\\n  %s \\\n  %s", question, quoted(best), quoted(p.Key)), ""})
+		list = append(list, command{"Compare it with plan 1",
+			fmt.Sprintf("moeplan diff %s \\\n  %s \\\n  %s", question, quoted(best), quoted(p.Key)), ""})
 	}
 	return list
 }

@@ -59,7 +59,8 @@ func frontOf(plans []planView, front []plan.Point, kept float64) frontChart {
 		p := &plans[i]
 		c.Points = append(c.Points, point{ID: p.ID, Label: p.Label, X: at(x.of(p.ms)), Y: at(y.of(p.headroom)),
 			Front: onFront[p.Key], Best: i == 0,
-			Text: fmt.Sprintf("Plan %s: %s s a step tuned, %.1f GiB free above the allocated peak. %s", p.Label, seconds(p.ms), p.headroom, p.Short)})
+			Text: fmt.Sprintf("Plan %s: %s s a step tuned, %.1f GiB free above the allocated peak. %s",
+				p.Label, seconds(p.ms), p.headroom, p.Short)})
 	}
 	// The best is drawn last, over those it hides.
 	slices.Reverse(c.Points)

@@ -52,7 +52,8 @@ type column struct {
 var columns = []column{
 	{"tp", "TP", "tensor parallel", false}, {"cp", "CP", "context parallel", false},
 	{"dp", "DP", "data parallel", false}, {"pp", "PP", "pipeline parallel, both meshes", false},
-	{"etp", "ETP", "expert tensor parallel", false}, {"ep", "EP", "expert parallel", false}, {"edp", "EDP", "expert data parallel", false},
+	{"etp", "ETP", "expert tensor parallel", false},
+	{"ep", "EP", "expert parallel", false}, {"edp", "EDP", "expert data parallel", false},
 	{"vpp", "VPP", "chunks per pipeline rank", false}, {"mbs", "MBS", "micro-batch size", false},
 	{"recompute", "recompute", "modules recomputed", true},
 	{"peak", "peak GiB", "what the card sees of the worst stage, low to high", false},
@@ -66,7 +67,8 @@ var columns = []column{
 
 // planOf prepares one plan; machines collects what its pictures stand on.
 func planOf(a *Answer, p *plan.Plan, label string, machines *[]*machine) (planView, error) {
-	v := planView{ID: "plan-" + label, Label: label, Key: p.Key, Equal: p.EqualToBest, Grade: string(p.Grade), Why: p.Why, Notes: p.Notes,
+	v := planView{ID: "plan-" + label, Label: label, Key: p.Key, Equal: p.EqualToBest, Grade: string(p.Grade),
+		Why: p.Why, Notes: p.Notes,
 		Memory: memoryOf(a.Result, p), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
 	v.Short, v.Split = splitKey(p.Key)
 	v.Verdict = verdict(a, p)
@@ -97,7 +99,8 @@ func verdict(a *Answer, p *plan.Plan) string {
 		text = fmt.Sprintf("up to a routing imbalance of %.1f in one layer", *i)
 	}
 	if p.TunedGrade != p.Grade {
-		text += fmt.Sprintf("; tuned: %s, the card sees %.0f to %.0f GiB", p.TunedGrade, float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib)
+		text += fmt.Sprintf("; tuned: %s, the card sees %.0f to %.0f GiB", p.TunedGrade,
+			float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib)
 	}
 	return text
 }
@@ -110,7 +113,8 @@ func facts(a *Answer, p *plan.Plan) []fact {
 		{"step, first run", seconds(p.StepTimeMS), "s", "±15 %; alltoall, eager"},
 		{"peak, first run", fmt.Sprintf("%.0f–%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib), "GiB",
 			fmt.Sprintf("of the card's %.4g; stage %d", a.Result.Request.MemoryGiB, p.WorstStage)},
-		{"peak, tuned", fmt.Sprintf("%.0f–%.0f", float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib), "GiB", string(p.TunedGrade)},
+		{"peak, tuned", fmt.Sprintf("%.0f–%.0f", float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib), "GiB",
+			string(p.TunedGrade)},
 		{"tokens", fmt.Sprintf("%.0f", p.TokensPerGPU), "/s", "per GPU, first run"},
 		{"model FLOPS", fmt.Sprintf("%.0f", p.TFLOPSPerGPU), "TFLOPS", "per GPU, first run; wall: " + p.Wall},
 	}
@@ -163,6 +167,7 @@ func row(a *Answer, p *plan.Plan) []cell {
 		whole(s.VPP), whole(s.MicroBatchSize), {strings.ReplaceAll(s.Recompute, ",", ", "), s.Recompute, true},
 		number(float64(m.PeakDevice)/gib, fmt.Sprintf("%.0f–%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib)),
 		number(p.HeadroomGiB, fmt.Sprintf("%.1f", p.HeadroomGiB)), imbalance, hot,
-		number(p.ExposedMS/1e3, seconds(p.ExposedMS)), number(p.StepTimeMS/1e3, seconds(p.StepTimeMS)), number(p.TunedTimeMS/1e3, seconds(p.TunedTimeMS)),
+		number(p.ExposedMS/1e3, seconds(p.ExposedMS)),
+		number(p.StepTimeMS/1e3, seconds(p.StepTimeMS)), number(p.TunedTimeMS/1e3, seconds(p.TunedTimeMS)),
 	}
 }

@@ -64,7 +64,8 @@ func stack(parts []segment, class, key, name string, from, ms, scale float64) ([
 	if ms <= 0 {
 		return parts, from
 	}
-	s := segment{Class: class, Name: name, X: at(from / scale), W: at(ms / scale), Value: seconds(ms) + " s", Mid: at((from + ms/2) / scale)}
+	s := segment{Class: class, Name: name, X: at(from / scale), W: at(ms / scale), Value: seconds(ms) + " s",
+		Mid: at((from + ms/2) / scale)}
 	if ms/scale > 0.1 {
 		s.Label = key
 		if len(key) <= 3 {

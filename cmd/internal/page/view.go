@@ -28,7 +28,6 @@ type view struct {
 	Compared []string
 	Notes    []string
 	Sources  provenance
-	NodeText string
 	Order    string
 	Data     map[string]planData
 }
@@ -53,7 +52,6 @@ func viewOf(a *Answer) (*view, error) {
 	r := a.Result
 	v := &view{Title: titleOf(a), Model: modelWords(a), Assumed: assumptions(a), Columns: columns, Searched: searchedOf(&r.Searched),
 		Notes: r.Notes, Sources: provenanceOf(a), Order: r.Request.OrderedBy, Data: map[string]planData{}}
-	v.NodeText = fmt.Sprintf("%s a node, %s an NVLink domain", plural(r.Request.GPUsPerNode, "GPU"), plural(r.Request.NVLinkDomain, "GPU"))
 	if len(r.Plans) == 0 {
 		v.miss(r)
 		return v, nil
@@ -101,7 +99,8 @@ func modelWords(a *Answer) string {
 	total, active := float64(q.ParametersTotal)/1e9, float64(q.ParametersActive)/1e9
 	text := fmt.Sprintf("%.1f B parameters, dense, %d layers", total, m.NumLayers)
 	if m.MoE != nil {
-		text = fmt.Sprintf("%.1f B parameters, %.1f B active, %d layers, %d experts top-%d", total, active, m.NumLayers, m.MoE.NumExperts, m.MoE.TopK)
+		text = fmt.Sprintf("%.1f B parameters, %.1f B active, %d layers, %d experts top-%d", total, active,
+			m.NumLayers, m.MoE.NumExperts, m.MoE.TopK)
 	}
 	if m.MTPNumLayers > 0 {
 		text += fmt.Sprintf(", %d MTP", m.MTPNumLayers)
@@ -119,10 +118,15 @@ func assumptions(a *Answer) []assumption {
 	r, q := a.Result, &a.Result.Request
 	nodes := (q.GPUs + q.GPUsPerNode - 1) / q.GPUsPerNode
 	list := []assumption{
-		{Name: "GPUs", Value: fmt.Sprintf("%s: %s × %d, NVLink domain %d", q.Platform, plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain), Flag: "--gpu", Assumed: r.Assumes("gpu")},
-		{Name: "memory", Value: fmt.Sprintf("the peak may take %.2f of %.2f GiB", q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB, q.MemoryGiB), Flag: "--headroom", Assumed: r.Assumes("headroom")},
+		{Name: "GPUs", Value: fmt.Sprintf("%s: %s × %d, NVLink domain %d",
+			q.Platform, plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain),
+			Flag: "--gpu", Assumed: r.Assumes("gpu")},
+		{Name: "memory", Value: fmt.Sprintf("the peak may take %.2f of %.2f GiB",
+			q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB, q.MemoryGiB),
+			Flag: "--headroom", Assumed: r.Assumes("headroom")},
 		{Name: "sequence", Value: thousands(q.SeqLength) + " tokens", Flag: "--seq", Assumed: r.Assumes("seq_length")},
-		{Name: "global batch", Value: thousands(q.GlobalBatchSize) + " sequences", Flag: "--global-batch", Assumed: r.Assumes("global_batch_size")},
+		{Name: "global batch", Value: thousands(q.GlobalBatchSize) + " sequences",
+			Flag: "--global-batch", Assumed: r.Assumes("global_batch_size")},
 		{Name: "precision", Value: q.Precision, Flag: "--precision"},
 		{Name: "gradients", Value: q.Gradients, Flag: "--grads", Assumed: r.Assumes("gradients")},
 		{Name: "moments", Value: q.Moments + ", distributed Adam", Flag: "--moments", Assumed: r.Assumes("optimizer")},
@@ -160,14 +164,16 @@ func (v *view) miss(r *plan.Result) {
 		return
 	}
 	v.MissText = []string{
-		fmt.Sprintf("It needs %s GiB allocated on stage %d; with what lies outside, %s GiB over the limit.", gibs(m.PeakBytes), m.Stage, gibs(m.OverBytes)),
+		fmt.Sprintf("It needs %s GiB allocated on stage %d; with what lies outside, %s GiB over the limit.",
+			gibs(m.PeakBytes), m.Stage, gibs(m.OverBytes)),
 		fmt.Sprintf("Largest part: %s, %s GiB.", m.Component, gibs(m.ComponentBytes)),
 	}
 	for _, w := range m.Remedies {
 		v.Ways = append(v.Ways, way{w.Change, w.Cost, w.Key})
 	}
 	if m.SmallestGPUs > 0 {
-		v.Ways = append(v.Ways, way{fmt.Sprintf("%s GPUs", thousands(m.SmallestGPUs)), "the fewest, in whole nodes, on which a layout fits", m.SmallestKey})
+		v.Ways = append(v.Ways, way{fmt.Sprintf("%s GPUs", thousands(m.SmallestGPUs)),
+			"the fewest, in whole nodes, on which a layout fits", m.SmallestKey})
 	}
 }
 
@@ -181,7 +187,8 @@ type searched struct {
 type ruleCount struct{ Rule, Count, Share string }
 
 func searchedOf(s *plan.Searched) searched {
-	v := searched{Meshes: thousands(s.Meshes), Layouts: thousands(s.Layouts), Illegal: thousands(s.Layouts - s.Legal), Legal: thousands(s.Legal),
+	v := searched{Meshes: thousands(s.Meshes), Layouts: thousands(s.Layouts),
+		Illegal: thousands(s.Layouts - s.Legal), Legal: thousands(s.Legal),
 		NoFit: thousands(s.Legal - s.Excluded - s.Fit), Fit: thousands(s.Fit), NotSearched: s.NotSearched}
 	if s.Excluded > 0 {
 		v.Excluded = thousands(s.Excluded)
@@ -218,7 +225,8 @@ func provenanceOf(a *Answer) provenance {
 		if !f.Known {
 			continue
 		}
-		p.Figures = append(p.Figures, figure{strings.ReplaceAll(string(id), "_", " "), f.String(), topology.SourceText(f.Source), f.Note})
+		p.Figures = append(p.Figures, figure{strings.ReplaceAll(string(id), "_", " "), f.String(),
+			topology.SourceText(f.Source), f.Note})
 	}
 	return p
 }
