@@ -34,6 +34,21 @@ window that the contract declares. With a base run it is a matched A/B: exactly 
 Exit codes: 0 the evidence supports the claim; 1 a file cannot be read; 4 it does not; 80 usage.`
 }
 
+// evidenceJSON is what a run proves under its contract; base and comparison are null without a second log.
+type evidenceJSON struct {
+	Contract   *evidence.Contract   `json:"contract"`
+	Run        *evidence.Assessment `json:"run"`
+	Base       *evidence.Assessment `json:"base"`
+	Comparison *evidence.Comparison `json:"comparison"`
+}
+
+// regressionJSON is an old run beside a new one.
+type regressionJSON struct {
+	Old        *evidence.Assessment `json:"old"`
+	New        *evidence.Assessment `json:"new"`
+	Regression *evidence.Regression `json:"regression"`
+}
+
 func (c *evidenceCmd) Run(s streams) error {
 	files := append(c.Logs.list, c.More.list...)
 	if c.Regression {
@@ -66,7 +81,7 @@ func (c *evidenceCmd) Run(s streams) error {
 		ab = evidence.Compare(run, base)
 	}
 	if c.Output == "json" {
-		err = writeJSON(s.out, map[string]any{"contract": contract, "run": run, "base": base, "comparison": ab})
+		err = writeJSON(s.out, evidenceJSON{contract, run, base, ab})
 	} else {
 		err = report.Evidence(s.out, run, base, ab, c.Sources)
 	}
@@ -181,7 +196,7 @@ func (c *evidenceCmd) regress(s streams, files []string) error {
 	r := evidence.Regress(sides[0], sides[1])
 	var err error
 	if c.Output == "json" {
-		err = writeJSON(s.out, map[string]any{"old": sides[0], "new": sides[1], "regression": r})
+		err = writeJSON(s.out, regressionJSON{sides[0], sides[1], r})
 	} else {
 		err = report.Regression(s.out, sides[0], sides[1], r)
 	}

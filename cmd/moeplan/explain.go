@@ -33,7 +33,7 @@ func (c *explainCmd) Run(s streams) error {
 		return &coded{exitUsage, err}
 	}
 	if c.Output == "json" {
-		return writeJSON(s.out, ruleJSON(&r))
+		return writeJSON(s.out, ruleOf(&r))
 	}
 	fmt.Fprintf(s.out, "%s  %s\n", r.ID, r.Title)
 	for _, line := range [][2]string{
@@ -56,11 +56,11 @@ func (c *explainCmd) Run(s streams) error {
 func (c *explainCmd) list(s streams) error {
 	rules := allRules()
 	if c.Output == "json" {
-		all := make([]any, len(rules))
+		all := make([]ruleJSON, len(rules))
 		for i := range rules {
-			all[i] = ruleJSON(&rules[i])
+			all[i] = ruleOf(&rules[i])
 		}
-		return writeJSON(s.out, map[string]any{"rules": all, "terms": terms})
+		return writeJSON(s.out, explainedJSON{all, terms})
 	}
 	t := report.Table{Head: []string{"rule", "severity", "noticed at", "condition"}, Text: []int{0, 1, 2, 3}, Least: []int{2}}
 	for i := range rules {
@@ -128,9 +128,26 @@ func nearest(word string, names []string) []string {
 	return names[:min(3, len(names))]
 }
 
-func ruleJSON(r *layout.Rule) map[string]any {
-	return map[string]any{"rule": r.ID, "constraint": r.Constraint, "severity": r.Severity, "noticed_at": r.NoticedAt,
-		"condition": r.Title, "why": r.Why, "source": r.Source, "examples": append([]megatron.Example{}, megatron.Examples(r.ID)...)}
+// ruleJSON is a rule, explainedJSON all that can be explained.
+type ruleJSON struct {
+	Rule       layout.RuleID   `json:"rule"`
+	Constraint string          `json:"constraint"`
+	Severity   layout.Severity `json:"severity"`
+	NoticedAt  string          `json:"noticed_at"`
+	Condition  string          `json:"condition"`
+	Why        string          `json:"why"`
+	Source     string          `json:"source"`
+	// Examples are a command line on either side of the rule.
+	Examples []megatron.Example `json:"examples"`
+}
+
+type explainedJSON struct {
+	Rules []ruleJSON `json:"rules"`
+	Terms []meaning  `json:"terms"`
+}
+
+func ruleOf(r *layout.Rule) ruleJSON {
+	return ruleJSON{r.ID, r.Constraint, r.Severity, string(r.NoticedAt), r.Title, r.Why, r.Source, megatron.Examples(r.ID)}
 }
 
 // meaning is one word of the field as this program uses it.

@@ -28,6 +28,11 @@ An Nsight Systems export (SQLite) is not read yet; the message says how to turn 
 Exit codes: 0 done; 1 the file cannot be read; 80 usage.`
 }
 
+type overlapJSON struct {
+	Trace *evidence.Trace       `json:"trace"`
+	Wall  *evidence.WallVerdict `json:"wall"`
+}
+
 func (c *overlapCmd) Run(s streams) error {
 	var memory evidence.Memory
 	if c.GPU != "" {
@@ -54,7 +59,7 @@ func (c *overlapCmd) Run(s streams) error {
 	}
 	wall := trace.Wall(memory)
 	if c.Output == "json" {
-		return writeJSON(s.out, map[string]any{"trace": trace, "wall": wall})
+		return writeJSON(s.out, overlapJSON{trace, wall})
 	}
 	return report.Overlap(s.out, trace, wall, c.Sources)
 }

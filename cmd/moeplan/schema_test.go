@@ -45,14 +45,14 @@ var outputs = []struct {
 		"--gpus 8 --model deepseek-v3 -o json", "--gpus 64 --model qwen3-30b -o json --objective workflow --imbalance 1.3 --top 1"}},
 	{"plan-explain", plan.Story{}, "moeplan plan --explain N -o json", false, []string{
 		"--gpus 256 --model qwen3-235b --explain 3 -o json", "--gpus 8 --model qwen3-8b --explain 1 -o json"}},
-	{"diff", plan.Difference{}, "moeplan diff -o json", false, []string{"diff --gpus 256 --model qwen3-235b -o json|" + theLayout + "|" + other,
-		"diff --gpus 256 --model qwen3-235b -o json|" + theLayout + "|" + theLayout}},
-	{"next", plan.Experiments{}, "moeplan next -o json", false, []string{"next --gpus 256 --model qwen3-235b -o json|" + theLayout,
+	{"diff", plan.Difference{}, "moeplan diff -o json", false, []string{"diff --gpus 256 --model qwen3-235b -o json@" + theLayout + "@" + other,
+		"diff --gpus 256 --model qwen3-235b -o json@" + theLayout + "@" + theLayout}},
+	{"next", plan.Experiments{}, "moeplan next -o json", false, []string{"next --gpus 256 --model qwen3-235b -o json@" + theLayout,
 		"next --gpus 8 --model qwen3-8b -o json"}},
 	{"size", plan.Sizing{}, "moeplan size -o json", true, []string{"size --model qwen3-30b -o json --tokens 1T --price-per-gpu-hour 2",
 		"size --model qwen3-30b --gpus 8,64 -o json"}},
 	{"ranks", ranksJSON{}, "moeplan ranks -o json", false, []string{"ranks --world 64 --tp 2 --cp 2 --pp 2 --ep 8 --etp 1 -o json"}},
-	{"mem", plan.Account{}, "moeplan mem -o json", false, []string{"mem --gpus 256 --model qwen3-235b -o json|" + theLayout}},
+	{"mem", plan.Account{}, "moeplan mem -o json", false, []string{"mem --gpus 256 --model qwen3-235b -o json@" + theLayout}},
 	{"check", (&report.Checked{Judgement: &plan.Judgement{}, Script: &script.Script{}}).JSON(), "moeplan check -o json", false, []string{
 		"check --gpus 8 -o json -- --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16",
 		"check --gpus 8 -o json -- --num-layers 3 --hidden-size 1024 --num-attention-heads 16 --pipeline-model-parallel-size 2",
@@ -62,11 +62,20 @@ var outputs = []struct {
 	{"platforms", topology.Platform{}, "moeplan platforms -o json", true, []string{"platforms -o json"}},
 	{"recipes", recipeJSON{}, "moeplan recipes -o json", true, []string{"recipes --model dsv3 -o json", "recipes hybridep -o json"}},
 	{"config-show", settingRow{}, "moeplan config show -o json", true, []string{"config show --gpus 8 -o json"}},
-	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json|" + theLayout}},
+	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json@" + theLayout}},
 	{"validate-memory", memoryJSON{}, "moeplan validate -o json", false, []string{"validate -o json"}},
 	{"version", build{}, "moeplan version -o json", false, []string{"version -o json"}},
 	{"error", errorJSON{}, "one line on standard error, with -o json", false, nil},
-	{"verify", evidence.Verification{}, "moeplan verify -o json", false, nil},
+	{"verify", evidence.Verification{}, "moeplan verify -o json", false, []string{
+		"verify fake-agrees.log --gpus 256 --model qwen3-235b -o json@" + evidenceLayout, "verify fake-deviates.log --gpus 256 --model qwen3-235b -o json@" + evidenceLayout}},
+	{"evidence", evidenceJSON{}, "moeplan evidence -o json", false, nil},
+	{"evidence-regression", regressionJSON{}, "moeplan evidence --regression -o json", false, []string{"evidence --regression base.log faster.log -o json"}},
+	{"overlap", overlapJSON{}, "moeplan overlap -o json", false, []string{"overlap trace.json.gz -o json", "overlap trace-deepep.json.gz --log faster.log --gpu h100 -o json"}},
+	{"explain", explainedJSON{}, "moeplan explain -o json", false, []string{"explain -o json"}},
+	{"explain-rule", ruleJSON{}, "moeplan explain RULE -o json", false, []string{"explain vpp-needs-pp -o json"}},
+	{"emit-launch", megatron.LaunchCommand{}, "moeplan emit --for launch -o json", false, []string{"emit --for launch --gpus 256 --model qwen3-235b -o json@" + theLayout}},
+	{"emit-bridge", megatron.Bridge{}, "moeplan emit --for bridge -o json", false, []string{"emit --for bridge --gpus 256 --model qwen3-235b -o json@" + theLayout}},
+	{"validate-ranking", plan.Replayed{}, "moeplan validate --ranking -o json", false, nil},
 }
 
 // nullLists are lists that are null where what they list is not defined: DESIGN.md section 4 says so.
@@ -74,11 +83,15 @@ var nullLists = []string{"batch-answer/stages", "check/stages"}
 
 // special are types that write themselves.
 var special = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[arch.LayerFreq]():  {Types: []string{"integer", "string"}},
-	reflect.TypeFor[topology.Figure](): {Types: []string{"number", "null"}},
-	reflect.TypeFor[evidence.Value]():  {Types: []string{"number", "string", "null"}},
-	reflect.TypeFor[evidence.Bytes]():  {Types: []string{"integer", "null"}},
-	reflect.TypeFor[json.RawMessage](): {},
+	reflect.TypeFor[arch.LayerFreq]():     {Types: []string{"integer", "string"}},
+	reflect.TypeFor[topology.Figure]():    {Types: []string{"number", "null"}},
+	reflect.TypeFor[evidence.Value]():     {Types: []string{"number", "string", "null"}},
+	reflect.TypeFor[evidence.Bytes]():     {Types: []string{"integer", "null"}},
+	reflect.TypeFor[json.RawMessage]():    {},
+	reflect.TypeFor[evidence.Kind]():      {Type: "string"},
+	reflect.TypeFor[evidence.Operation](): {Type: "string"},
+	// A contract has the keys of its YAML form; moeplan contract writes one.
+	reflect.TypeFor[evidence.Contract](): {Type: "object", Required: []string{"variable", "base", "candidate", "reasons"}},
 }
 
 // schemaOf is the schema of an output, from its type.
@@ -168,10 +181,15 @@ func TestOutputsKeepToTheirSchemas(t *testing.T) {
 	for _, o := range outputs {
 		s := compiled(t, o.name)
 		for _, r := range o.runs {
-			parts := strings.Split(r, "|") // words, then whole layouts
+			parts := strings.Split(r, "@") // words, then whole layouts
 			args := append(strings.Fields(parts[0]), parts[1:]...)
+			for i, a := range args {
+				if strings.HasSuffix(a, ".log") || strings.HasSuffix(a, ".gz") {
+					args[i] = evidenceData + a
+				}
+			}
 			var out, problems bytes.Buffer
-			if code := run(context.Background(), args, &out, &problems); code != exitDone && code != exitNoFit && code != exitIllegal {
+			if code := run(context.Background(), args, &out, &problems); code != exitDone && code != exitNoFit && code != exitIllegal && code != exitDeviates {
 				t.Errorf("%s: exit %d: %s", r, code, &problems)
 				continue
 			}
