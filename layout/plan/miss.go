@@ -109,6 +109,14 @@ func remedies(ctx context.Context, r *Request) ([]Remedy, error) {
 
 // fitting returns the fastest layout that fits a question, or "".
 func fitting(ctx context.Context, r *Request) (string, error) {
+	lean := r.leanest()
+	p, err := newPricer(&lean)
+	if err != nil {
+		return "", err
+	}
+	if fits, _ := p.anyFits(&lean); !fits {
+		return "", ctx.Err()
+	}
 	best, err := fastestOf(ctx, r)
 	if err != nil || best == nil {
 		return "", err
@@ -128,8 +136,12 @@ func (r *Request) leanest() Request {
 	return q
 }
 
-// mostNodes bounds the search for a larger cluster.
-const mostNodes = 1024
+// mostNodes bounds the search for a larger cluster, mostLooked the layouts that it looks at: absurd questions, such as a sequence
+// of 64 Mi tokens, fit nowhere.
+const (
+	mostNodes  = 1024
+	mostLooked = 150_000
+)
 
 // fewestGPUs finds the smallest number of GPUs, in whole nodes, on which something fits: from the arithmetic floor (weights
 // and gradients must fit somewhere) node by node.
@@ -148,7 +160,8 @@ func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 	if floor == 0 {
 		return 0, "", nil
 	}
-	for nodes := (floor + node - 1) / node; nodes <= mostNodes; nodes++ {
+	looked := 0
+	for nodes := (floor + node - 1) / node; nodes <= mostNodes && looked < mostLooked; nodes++ {
 		if ctx.Err() != nil {
 			return 0, "", ctx.Err()
 		}
@@ -156,7 +169,9 @@ func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 		if r.assumedBatch {
 			q.GlobalBatchSize = layout.DefaultGlobalBatch(r.SeqLength, q.GPUs)
 		}
-		if !p.anyFits(&q) {
+		fits, n := p.anyFits(&q)
+		looked += n
+		if !fits {
 			continue
 		}
 		key, err := fitting(ctx, &q)
@@ -165,24 +180,25 @@ func fewestGPUs(ctx context.Context, r *Request) (int, string, error) {
 	return 0, "", nil
 }
 
-// anyFits reports whether any layout of a question fits. Memory depends on the model and the run alone, so one pricer
+// anyFits reports whether any layout of a question fits, and how many it has looked at. Memory depends on the model and the run alone, so one pricer
 // serves every number of GPUs.
-func (p *pricer) anyFits(r *Request) bool {
+func (p *pricer) anyFits(r *Request) (fits bool, looked int) {
 	space, err := r.space()
 	if err != nil {
-		return false
+		return false, 0
 	}
 	keep, err := r.keeps()
 	if err != nil {
-		return false
+		return false, 0
 	}
 	for l := range layout.Enumerate(p.model, space, nil) {
 		if keep != nil && !keep(&l) {
 			continue
 		}
+		looked++
 		if p.budget.over(p.memory.Need(&l)) <= 0 {
-			return true
+			return true, looked
 		}
 	}
-	return false
+	return false, looked
 }
