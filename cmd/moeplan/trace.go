@@ -13,6 +13,7 @@ import (
 
 type traceCmd struct {
 	Layout       []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
+	Plan         string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
 	Tuned        bool     `help:"With the usual switches on, instead of a first run (alltoall, eager)."`
 	Microbatches int      `placeholder:"N" help:"Run only so many micro-batches, for a smaller picture (default: all of a step)."`
 
@@ -22,7 +23,13 @@ type traceCmd struct {
 }
 
 func (c *traceCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.request(&c.runFlags)
+	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
+	if c.Plan != "" {
+		if err := e.fromPlan(); err != nil {
+			return err
+		}
+	}
+	r, err := e.request(&e.runFlags)
 	if err != nil {
 		return err
 	}
@@ -31,7 +38,7 @@ func (c *traceCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	l, err := chosenLayout(ctx, c.Layout, &r)
+	l, err := chosenLayout(ctx, e.Layout, &r)
 	if err != nil {
 		return err
 	}
