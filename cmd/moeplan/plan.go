@@ -79,6 +79,8 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
+	stop := watched(ctx, s.err)
+	defer stop()
 	result, err := plan.Search(ctx, r)
 	if err != nil {
 		return err
@@ -88,6 +90,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
+	stop()
 	if c.Explain > 0 && len(result.Plans) > 0 {
 		return c.story(ctx, s, &r, result)
 	}

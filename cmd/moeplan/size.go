@@ -37,6 +37,8 @@ func (c *sizeCmd) Run(ctx context.Context, s streams) error {
 		return usage("--goodput %g does not lie between 0 and 1", c.Goodput)
 	}
 	var all []*plan.Sizing
+	stop := watched(ctx, s.err)
+	defer stop()
 	for i, gpu := range c.GPU {
 		r, err := c.sizeRequest(ctx, gpu, tokens)
 		if err != nil {
@@ -58,6 +60,7 @@ func (c *sizeCmd) Run(ctx context.Context, s streams) error {
 		}
 		all = append(all, sizing)
 	}
+	stop()
 	if c.Output == "json" {
 		return writeJSON(s.out, all)
 	}

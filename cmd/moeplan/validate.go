@@ -30,7 +30,9 @@ func (c *validateCmd) Run(ctx context.Context, s streams) error {
 	if c.Record != "" {
 		return usage("--record shows measured memory, --ranking replays published layouts: one of the two")
 	}
+	stop := watched(ctx, s.err)
 	replayed, err := plan.Replay(ctx, 0)
+	stop()
 	if err != nil {
 		return err
 	}
