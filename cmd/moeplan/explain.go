@@ -21,7 +21,7 @@ func (c *explainCmd) Run(s streams) error {
 	if c.Name == "" {
 		return c.list(s)
 	}
-	if t, ok := term(c.Name); ok {
+	if t, ok := termNamed(c.Name); ok {
 		if c.Output == "json" {
 			return writeJSON(s.out, t)
 		}
@@ -188,7 +188,7 @@ var terms = []meaning{
 	{"MTP", "multi-token prediction layers, --mtp-num-layers"},
 }
 
-func term(name string) (meaning, bool) {
+func termNamed(name string) (meaning, bool) {
 	for _, t := range terms {
 		if strings.EqualFold(t.Name, name) {
 			return t, true
