@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,7 +151,7 @@ func (c *emitCmd) fromPlan() error {
 	q := &result.Request
 	c.Model, c.GPUs, c.GPU = q.Model, &q.GPUs, q.Platform
 	c.Seq, c.GlobalBatch, c.Precision = &q.SeqLength, &q.GlobalBatchSize, q.Precision
-	c.Grads, c.Moments = q.Gradients, q.Moments
+	c.Grads, c.Moments, c.Offload = q.Gradients, q.Moments, cmp.Or(string(q.Offload), "none")
 	if c.Grads == "fp16" { // what fp16 training has
 		c.Grads = "fp32"
 	}

@@ -3,9 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/megatron"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
 )
 
 // questions are the five of the first issue, with the layouts that answer them: what is emitted is tested here, not found.
@@ -86,5 +92,55 @@ func reads(t *testing.T, script []byte, args []string) {
 	parse.Stdin = bytes.NewReader(script)
 	if text, err := parse.CombinedOutput(); err != nil {
 		t.Errorf("%v: bash -n: %v\n%s", args, err, text)
+	}
+}
+
+// What is emitted with offload is read back, by the reader of people's own launches, to the memory that the plan promises.
+func TestEmitOffloadReadsBack(t *testing.T) {
+	m, err := arch.Lookup("qwen3-235b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := topology.LookupPlatform("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := int64(0)
+	for _, offload := range []plan.Offload{plan.OffloadNothing, plan.OffloadActivations, plan.OffloadOptimizer, plan.OffloadBoth} {
+		r := plan.Request{Model: m, Platform: p, GPUs: 256, SeqLength: 4096, GlobalBatchSize: 2048, Offload: offload}
+		l, err := parseLayout("tp2 pp8 vpp6 ep32 recompute=layernorm", &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		promised, _, err := plan.Describe(context.Background(), r, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := emitter{m: m, l: &l, r: &r}
+		_, value, err := e.emit("launch", false)
+		if err != nil {
+			t.Fatalf("%s: %v", offload, err)
+		}
+		argv := value.(*megatron.LaunchCommand).Args.Argv()
+		j, err := plan.Judge(context.Background(), plan.Launch{Argv: append(argv, "--vocab-size", fmt.Sprint(m.VocabSize)), World: 256, Platform: p,
+			Env: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "1", "NVTE_CPU_OFFLOAD_V1": "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(j.Stages) != len(promised.Stages) {
+			t.Fatalf("%s: %d stages are read back, not %d: %s %v", offload, len(j.Stages), len(promised.Stages), j.Missing, j.Violations.Errors())
+		}
+		for i := range j.Stages {
+			got, want := j.Stages[i].Memory, promised.Stages[i].Memory
+			if got.PeakAllocated != want.PeakAllocated || got.Optimizer != want.Optimizer || got.Activations != want.Activations {
+				t.Errorf("%s, stage %d: read back %+v, promised %+v", offload, i, got, want)
+			}
+		}
+		peak := promised.Stages[promised.WorstStage].Memory.PeakAllocated
+		if offload == plan.OffloadNothing {
+			without = peak
+		} else if peak >= without {
+			t.Errorf("%s: %d, without %d", offload, peak, without)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (e *emitter) accepted(args megatron.Args) error {
 	if e.l.EPOverlap {
 		connections = "32"
 	}
-	resolved, err := megatron.Resolve(settings, e.l.World, map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": connections})
+	resolved, err := megatron.Resolve(settings, e.l.World, map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": connections, "NVTE_CPU_OFFLOAD_V1": "1"})
 	if err != nil {
 		return &coded{exitIllegal, err}
 	}
@@ -70,7 +70,8 @@ func (e *emitter) emit(form string, slurm bool) (string, any, error) {
 		return bridge.Text(), bridge, nil
 	}
 	check, err := megatron.CheckCommand(e.l, e.m, megatron.CheckOptions{ComputeCapability: e.r.Platform.SM.Int() / 10,
-		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments, MiddleStages: e.middle})
+		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments, MiddleStages: e.middle,
+		OffloadModules: e.r.Offload.Modules(e.m.MoE != nil), OffloadOptimizer: e.r.Offload.Optimizer()})
 	if err != nil {
 		return "", nil, err
 	}
@@ -81,7 +82,8 @@ func (e *emitter) emit(form string, slurm bool) (string, any, error) {
 func (e *emitter) launchOptions(slurm bool) megatron.LaunchOptions {
 	p := e.r.Platform
 	o := megatron.LaunchOptions{GPUsPerNode: max(1, p.Node.Int()), ComputeCapability: p.SM.Int() / 10, Slurm: slurm,
-		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments}
+		BF16Gradients: e.r.BF16Gradients, BF16Moments: e.r.LowPrecisionMoments,
+		OffloadModules: e.r.Offload.Modules(e.m.MoE != nil), OffloadOptimizer: e.r.Offload.Optimizer()}
 	domain, err := p.UsableDomain(e.l.Degrees)
 	if err != nil {
 		return o

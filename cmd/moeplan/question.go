@@ -48,6 +48,7 @@ type runFlags struct {
 	Order       string   `default:"tp-cp-ep-dp-pp" group:"run" help:"Rank order: tp-cp-ep-dp-pp or tp-cp-ep-pp-dp."`
 	Headroom    *float64 `group:"run" help:"GiB to keep free above all that the card sees (default: none, but the allocated peak stays well below; see explain headroom)."`
 	ReserveGiB  float64  `name:"reserve-gib" group:"run" help:"GiB that something else on the GPU takes."`
+	Offload     string   `enum:"none,activations,optimizer,both" default:"none" group:"run" help:"Keep on the host: activations, optimizer or both. Times do not include it."`
 	Trainable   *float64 `name:"trainable-fraction" group:"run" help:"Share of the parameters that is trained, as with LoRA; the rest has neither gradients nor optimizer state."`
 	Calibration string   `placeholder:"FILE" group:"run" help:"Step times as moeplan calibrate fitted them to your machine."`
 }
@@ -215,6 +216,9 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	if run.Imbalance != nil {
 		r.Imbalance = *run.Imbalance
 	}
+	if run.Offload != "none" {
+		r.Offload = plan.Offload(run.Offload)
+	}
 	if f := run.Trainable; f != nil {
 		if !(*f > 0 && *f <= 1) {
 			return r, usage("--trainable-fraction %g: it lies above 0 and up to 1", *f)
@@ -249,6 +253,9 @@ func (f *machine) flagText(run *runFlags) string {
 	}
 	if run.Grads != "fp32" {
 		fmt.Fprintf(&b, " --grads %s", run.Grads)
+	}
+	if run.Offload != "none" {
+		fmt.Fprintf(&b, " --offload %s", run.Offload)
 	}
 	if run.Trainable != nil {
 		fmt.Fprintf(&b, " --trainable-fraction %g", *run.Trainable)

@@ -71,6 +71,9 @@ func BridgeOverrides(l *layout.Layout, m *arch.Model, o LaunchOptions) (*Bridge,
 		set("optimizer.exp_avg_dtype", "torch.bfloat16")
 		set("optimizer.exp_avg_sq_dtype", "torch.bfloat16")
 	}
+	if len(o.OffloadModules) > 0 || o.OffloadOptimizer {
+		b.Comments = append(b.Comments, "offload is not written: set it in the recipe as your release of Bridge names it")
+	}
 	if l.RankOrder() != "" && l.Order != "" {
 		b.Comments = append(b.Comments, fmt.Sprintf("rank order %s: Bridge takes it as dist.use_tp_pp_dp_mapping=true", l.Order))
 	}

@@ -26,6 +26,10 @@ type CheckOptions struct {
 	// BF16Gradients reduces and keeps main gradients in bf16; BF16Moments stores Adam's moments in bf16 with the
 	// precision-aware optimizer.
 	BF16Gradients, BF16Moments bool
+	// OffloadModules are moved to the host by fine-grained activation offloading; OffloadOptimizer moves all state of the
+	// optimizer.
+	OffloadModules   []string
+	OffloadOptimizer bool
 	// MiddleStages adds stages that own no data, each through a wrapper that makes Megatron-LM train there all the same.
 	// Nobody has run it yet.
 	MiddleStages bool
@@ -139,6 +143,15 @@ func (a *Args) optimizer(o CheckOptions) {
 	if o.BF16Gradients {
 		a.Set("--grad-reduce-in-bf16")
 	}
+	if len(o.OffloadModules) > 0 {
+		a.Set("--fine-grained-activation-offloading")
+		a.Set("--offload-modules", o.OffloadModules...)
+	}
+	if o.OffloadOptimizer {
+		a.Set("--use-precision-aware-optimizer")
+		a.Set("--optimizer-cpu-offload")
+		a.Set("--optimizer-offload-fraction", "1.0")
+	}
 	if !o.BF16Moments {
 		return
 	}
@@ -237,14 +250,17 @@ func middleStages(s *layout.Split, data []int) (stages []int) {
 // environment returns what the process needs beside its place in the world. Before Blackwell a run with TP or CP above 1
 // is refused unless CUDA_DEVICE_MAX_CONNECTIONS is 1; with overlapped expert communication that is only a warning, and
 // the overlap wants more (NVIDIA/Megatron-LM@d98e8a64dd megatron/training/arguments.py:1455-1479).
-func environment(l *layout.Layout, o CheckOptions) []Variable {
+func environment(l *layout.Layout, o CheckOptions) (env []Variable) {
+	if len(o.OffloadModules) > 0 { // layout-rules.md 4.2
+		env = append(env, Variable{"NVTE_CPU_OFFLOAD_V1", "1"})
+	}
 	if (l.TP == 1 && l.CP == 1) || o.ComputeCapability >= 10 {
-		return nil
+		return env
 	}
 	if l.EPOverlap {
-		return []Variable{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}}
+		return append(env, Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "32"})
 	}
-	return []Variable{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}}
+	return append(env, Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "1"})
 }
 
 // holds says in words what sits on a stage.

@@ -21,6 +21,9 @@ type LaunchOptions struct {
 	ComputeCapability int
 	// BF16Gradients and BF16Moments are CheckOptions'.
 	BF16Gradients, BF16Moments bool
+	// OffloadModules and OffloadOptimizer are CheckOptions'.
+	OffloadModules   []string
+	OffloadOptimizer bool
 	// Slurm writes an sbatch script; without it the script runs torchrun on each node.
 	Slurm bool
 }
@@ -49,8 +52,10 @@ func Launch(l *layout.Layout, m *arch.Model, o LaunchOptions) (*LaunchCommand, e
 	if err != nil {
 		return nil, err
 	}
-	check := CheckOptions{ComputeCapability: o.ComputeCapability, BF16Gradients: o.BF16Gradients, BF16Moments: o.BF16Moments}
+	check := CheckOptions{ComputeCapability: o.ComputeCapability, BF16Gradients: o.BF16Gradients, BF16Moments: o.BF16Moments,
+		OffloadModules: o.OffloadModules, OffloadOptimizer: o.OffloadOptimizer}
 	args.optimizer(check)
+	args.Set("--no-create-attention-mask-in-dataloader") // a causal mask of its own would lie on the GPU with each batch
 	args.Set("--eval-interval", "1000") // it has no default, and without one the framework stops
 	args.Set("--log-interval", "1")
 	args.Set("--log-throughput")

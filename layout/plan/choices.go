@@ -159,16 +159,13 @@ func (c *chooser) add(choice Choice) {
 	}
 }
 
-// offloadModules are what --offload-modules takes and memmodel prices.
-var offloadModules = [...]string{"attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"}
-
 // activationOffload moves the tensors of each module, and of all of them, to the host.
 func (c *chooser) activationOffload() {
 	if c.l.Recompute.Granularity == layout.Full {
 		c.out.Excluded = append(c.out.Excluded, "activation offload: full recompute keeps only the layers' inputs")
 		return
 	}
-	names := offloadModules[:]
+	names := modulesOf(c.p.model.MoE != nil)
 	c.offload(names...)
 	if c.l.PP == 1 && c.l.Recompute.Granularity == layout.NoRecompute {
 		run := c.p.memory.Run()

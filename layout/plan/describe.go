@@ -42,6 +42,7 @@ func newPricer(r *Request) (*pricer, error) {
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
 	run.PrecisionAware = r.LowPrecisionMoments
 	run.TrainableFraction = r.TrainableFraction
+	r.Offload.moved(&run, r.Model.MoE != nil)
 	mem, err := memmodel.New(r.Model, run)
 	if err != nil {
 		return nil, err

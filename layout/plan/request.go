@@ -50,6 +50,9 @@ type Request struct {
 	// gradients in bf16 (--grad-reduce-in-bf16).
 	LowPrecisionMoments, BF16Gradients bool
 
+	// Offload moves activations or optimizer state to the host, on every layout of the search.
+	Offload Offload
+
 	// TrainableFraction is the share of the parameters that is trained, as with LoRA; 0 means all. Times stay those of full
 	// training.
 	TrainableFraction float64

@@ -45,6 +45,7 @@ type Echo struct {
 	Precision        string  `json:"precision"`
 	Gradients        string  `json:"main_grads_dtype"`
 	Moments          string  `json:"exp_avg_dtype"`
+	Offload          Offload `json:"offload"` // "" for none
 	Imbalance        float64 `json:"imbalance"`
 	MemoryGiB        float64 `json:"memory_gib"`   // what the driver offers
 	HeadroomGiB      float64 `json:"headroom_gib"` // what must stay free: above what the card sees if it was given, else above the allocated peak

@@ -312,7 +312,7 @@ func (r *Request) echo(p *pricer) Echo {
 	e := Echo{
 		Model: r.Model.ID, ParametersTotal: total, ParametersActive: active, Platform: r.Platform.ID, GPUs: r.GPUs,
 		SeqLength: r.SeqLength, GlobalBatchSize: r.GlobalBatchSize, Precision: r.Precision.String(),
-		Gradients: "fp32", Moments: "fp32", Imbalance: r.Imbalance,
+		Gradients: "fp32", Moments: "fp32", Offload: r.Offload, Imbalance: r.Imbalance,
 		MemoryGiB:   r.Platform.MemoryGiB.Value,
 		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
 		GPUsPerNode: 8, OrderedBy: "tuned time", Given: map[string]float64{},

@@ -169,6 +169,9 @@ func (p *pricer) notes(r *Request, out *Result) []string {
 	if len(out.Plans) > 0 {
 		notes = append(notes, out.Plans[0].Notes...)
 	}
+	if len(out.Plans) > 0 {
+		notes = append(notes, p.offloadNotes(r, &out.Plans[0].Layout)...)
+	}
 	if f := r.TrainableFraction; f > 0 && f < 1 {
 		notes = append(notes, fmt.Sprintf("%g of the parameters are trained: memory counts gradients and optimizer state for them alone; times are those of full training", f))
 	}
