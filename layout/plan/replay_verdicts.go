@@ -30,7 +30,7 @@ var verdicts = map[string]string{
 	"r0085": "as r0084",
 	"r0086": "as r0084",
 	"r1039": "theirs is a default to start from: no interleaving, recompute not stated, EP 64 over eight boxes",
-	"r0961": "we are right: EP 64 over eight boxes was measured 1.8 times slower than EP 8 (8,359 against 15,031 tokens/s); we say 1.35",
+	"r0961": "we are right: EP 64 over eight boxes was measured 1.8 times slower than EP 8 (8,359 against 15,031 tokens/s); we say 1.38",
 	"r1253": "ours: a check run, TP 2 and four stages without interleaving for a model that one GPU holds whole",
 	"r1016": "we are right in direction: later releases left TP 2 EP 64 for TP 1 with PP 8 on these GPUs",
 	"r1017": "as r1016",
