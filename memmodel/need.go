@@ -6,6 +6,7 @@ import "github.com/moeplan/moeplan/layout"
 type Need struct {
 	Allocated int64 // torch.cuda.max_memory_allocated
 	Low, High int64 // what the card sees
+	Host      int64 // of the host's memory, with offload
 	Rank      int   // pipeline rank with the largest High
 }
 
@@ -25,13 +26,15 @@ func (e *Estimator) Need(l *layout.Layout) Need {
 			n.High, n.Rank = d.High, c.rank
 		}
 		n.Allocated, n.Low = max(n.Allocated, f.peak()), max(n.Low, d.Low)
+		h := s.hostBytes(&f)
+		n.Host = max(n.Host, h.Total())
 	}
 	return n
 }
 
 // Need is that of one stage.
 func (s *Stage) Need() Need {
-	return Need{s.PeakAllocated, s.Device.Low, s.Device.High, s.PipelineRank}
+	return Need{s.PeakAllocated, s.Device.Low, s.Device.High, s.Host.Total(), s.PipelineRank}
 }
 
 // Max is the need of the fullest of both.
@@ -39,6 +42,6 @@ func (n Need) Max(o Need) Need {
 	if o.High > n.High {
 		n.High, n.Rank = o.High, o.Rank
 	}
-	n.Allocated, n.Low = max(n.Allocated, o.Allocated), max(n.Low, o.Low)
+	n.Allocated, n.Low, n.Host = max(n.Allocated, o.Allocated), max(n.Low, o.Low), max(n.Host, o.Host)
 	return n
 }

@@ -56,7 +56,7 @@ func Launch(l *layout.Layout, m *arch.Model, o LaunchOptions) (*LaunchCommand, e
 		OffloadModules: o.OffloadModules, OffloadOptimizer: o.OffloadOptimizer}
 	args.optimizer(check)
 	args.Set("--no-create-attention-mask-in-dataloader") // a causal mask of its own would lie on the GPU with each batch
-	args.Set("--eval-interval", "1000") // it has no default, and without one the framework stops
+	args.Set("--eval-interval", "1000")                  // it has no default, and without one the framework stops
 	args.Set("--log-interval", "1")
 	args.Set("--log-throughput")
 	args.Set("--log-memory-interval", "100")

@@ -255,7 +255,6 @@ func (c *chooser) hostNote(choice *Choice) string {
 		notes = append(notes, "the host link's rate is unknown")
 	}
 	if have := c.p.platform.Figure(topology.FigureHostMemory); have.Known && float64(choice.HostBytes) > have.Value*1e9 {
-		choice.Grade = No
 		notes = append(notes, fmt.Sprintf("the host has %.0f GB a GPU", have.Value))
 	}
 	return strings.Join(notes, "; ")

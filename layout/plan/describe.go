@@ -167,6 +167,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 		most = most.Max(stages[i].Need())
 		out.Stages = append(out.Stages, stageOf(p.model, l, &stages[i]))
 	}
+	out.HostBytes = most.Host
 	out.WorstStage = worst.PipelineRank
 	out.CheckStage = checkStage(out.Stages)
 	out.CheckPeak = out.Stages[out.CheckStage].Memory.PeakAllocated

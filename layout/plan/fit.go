@@ -46,6 +46,7 @@ type budget struct {
 	headroom int64 // below capacity
 	given    bool  // the headroom is the user's, and free above the upper figure; else it is above the allocated peak
 	ceiling  int64 // what the upper figure may reach without a given headroom
+	host     int64 // memory of the host per GPU; 0 is unknown, and then nothing is held against it
 	// supported is false where no recipe supports the default headroom.
 	supported bool
 }
@@ -55,6 +56,9 @@ type budget struct {
 func newBudget(p *topology.Platform, memoryGiB, headroomGiB, reserveGiB float64) budget {
 	b := budget{capacity: toBytes(memoryGiB - reserveGiB), supported: true}
 	b.ceiling = b.capacity
+	if host := p.Figure(topology.FigureHostMemory); host.Known {
+		b.host = int64(host.Value * 1e9)
+	}
 	if headroomGiB >= 0 {
 		b.headroom, b.given = toBytes(headroomGiB), true
 		return b
@@ -77,10 +81,14 @@ func (b budget) limit() int64 { return b.capacity - b.headroom }
 
 // over is by how many bytes a need is too large; 0 or less fits.
 func (b budget) over(n memmodel.Need) int64 {
-	if b.given {
-		return n.High - b.limit()
+	over := n.High - b.limit()
+	if !b.given {
+		over = max(n.Allocated-b.limit(), n.High-b.ceiling)
 	}
-	return max(n.Allocated-b.limit(), n.High-b.ceiling)
+	if b.host > 0 && n.Host > b.host { // what the host does not have cannot be moved there
+		over = max(over, n.Host-b.host)
+	}
+	return over
 }
 
 // grade judges a need: it fits, or only its lower figure does, or not even that.
@@ -92,7 +100,7 @@ func (b budget) grade(n memmodel.Need) Grade {
 	switch {
 	case b.over(n) <= 0:
 		return Fits
-	case n.Low <= least:
+	case n.Low <= least && (b.host == 0 || n.Host <= b.host):
 		return Tight
 	}
 	return No

@@ -76,9 +76,8 @@ func (p *pricer) offloadNotes(r *Request, l *layout.Layout) []string {
 	if link := p.platform.Figure(topology.FigureHostLink); link.Known && link.Value > 0 {
 		text += fmt.Sprintf(": %.2f s of the link, hidden or not", float64(traffic)/(link.Value*1e9))
 	}
-	notes := []string{text}
-	if have := p.platform.Figure(topology.FigureHostMemory); have.Known && float64(host) > have.Value*1e9 {
-		notes = append(notes, fmt.Sprintf("the host has only %.0f GB a GPU: this does not fit", have.Value))
+	if !p.platform.Figure(topology.FigureHostMemory).Known {
+		text += "; whether the host has that much is not known (host_memory_gb_per_gpu of a platform file)"
 	}
-	return notes
+	return []string{text}
 }

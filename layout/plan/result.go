@@ -89,6 +89,8 @@ type Plan struct {
 	TunedGrade Grade    `json:"tuned_grade"`
 	TunedPeak  int64    `json:"tuned_peak_allocated"`
 	TunedCard  [2]int64 `json:"tuned_peak_device"`
+	// HostBytes is what the fullest rank keeps in host memory; 0 without offload.
+	HostBytes int64 `json:"host_bytes"`
 	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
 	MaxImbalance *float64 `json:"max_imbalance"`
 
