@@ -57,7 +57,11 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		world, out.WorldGiven = c.World, true
 	}
 	if world < 1 {
-		return usage("%s does not say on how many GPUs it runs: give --world", firstOf(c.File, "the argv"))
+		name := firstOf(c.File, "the argv")
+		if strings.HasPrefix(name, "--") {
+			name = "the argv"
+		}
+		return usage("%s does not say on how many GPUs it runs: give --world", name)
 	}
 	out.World = world
 	if !(c.Trainable > 0 && c.Trainable <= 1) {

@@ -33,6 +33,10 @@ type emitCmd struct {
 }
 
 func (c *emitCmd) Run(ctx context.Context, s streams) error {
+	release, err := megatron.ParseRelease(c.Release)
+	if err != nil {
+		return &coded{exitUsage, err}
+	}
 	if c.Plan != "" {
 		if err := c.fromPlan(); err != nil {
 			return err
@@ -45,10 +49,6 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	l, err := chosenLayout(ctx, c.Layout, &r)
 	if err != nil {
 		return err
-	}
-	release, err := megatron.ParseRelease(c.Release)
-	if err != nil {
-		return &coded{exitUsage, err}
 	}
 	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle}
 	if c.Save != "" {
