@@ -109,6 +109,7 @@ func (out *Replayed) Groups() []ReplayGroup {
 	add("EP overlap off", func(r *ReplayRow) bool { return r.counts() && !r.Overlap })
 	add("measured", func(r *ReplayRow) bool { return r.counts() && r.Measured })
 	add("Mamba, GDN", func(r *ReplayRow) bool { return r.Linear })
+	add("MoE with these", func(r *ReplayRow) bool { return r.counts() || r.Linear })
 	add("dense", func(r *ReplayRow) bool { return r.Dense })
 	return groups
 }

@@ -51,6 +51,15 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: %.3f, the aim is %.2f", aim.what, aim.got, aim.least)
 		}
 	}
+	// The aims of the project name MoE models and no exception. With Mamba and gated delta nets, whose time is not fitted to
+	// measurements, the share within 20 % is missed; the README and the command say so.
+	with := groups["MoE with these"]
+	if with.Rows != all.Rows+groups["Mamba, GDN"].Rows || with.Mesh.Within[1] < 0.75 {
+		t.Errorf("with Mamba and gated delta nets: %d rows, within 10 %% %.3f, the aim is 0.75", with.Rows, with.Mesh.Within[1])
+	}
+	if with.Mesh.Within[2] >= 0.90 {
+		t.Errorf("with Mamba and gated delta nets %.3f are within 20 %%: the aim is reached now, say so in the README", with.Mesh.Within[2])
+	}
 	if r.Pairs[0].Pairs < 60 || r.Pairs[1].Pairs != 33 {
 		t.Errorf("%d anchor pairs and %d of the paper, want about 64 and 33", r.Pairs[0].Pairs, r.Pairs[1].Pairs)
 	}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/recipes"
 )
@@ -48,3 +50,22 @@ func (t *Twin) ShortSource() string { return t.recipe.ShortSource() }
 
 // Mesh is the twin's pair of meshes in text form, as far as stated.
 func (t *Twin) Mesh() string { return t.recipe.Mesh() }
+
+// Text names the nearest published layout and what it reached, "none" for nil. Where it differs from the plan, it says in
+// what.
+func (t *Twin) Text() string {
+	if t == nil {
+		return "none"
+	}
+	text := t.ShortSource()
+	if reached := t.Throughput(); reached != "" {
+		text += ", " + reached
+	}
+	if t.Precision != "" {
+		text += " in " + t.Precision
+	}
+	if !t.SameMesh {
+		text += fmt.Sprintf("; %s on %d GPUs", t.Mesh(), t.GPUs)
+	}
+	return text + " (" + t.ID + ")"
+}

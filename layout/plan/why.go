@@ -141,7 +141,13 @@ func slower(by float64) string {
 	return "as long"
 }
 
-func short(ms float64) string { return fmt.Sprintf("%.3g", ms/1e3) }
+// short prints seconds with two digits: a time is known to +-15 %.
+func short(ms float64) string {
+	if s := ms / 1e3; s >= 10 {
+		return fmt.Sprintf("%.0f", s)
+	}
+	return fmt.Sprintf("%.2g", ms/1e3)
+}
 
 // unfolded finds the best layout without Parallel Folding: experts share the attention's TP, and EP is taken from
 // data parallelism alone. It is nil for dense models.

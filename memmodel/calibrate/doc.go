@@ -16,4 +16,10 @@
 // A record says what it can be used for (Use). One that cannot is shown with its reason and never dropped; one that can
 // only under an assumption (a container, a kernel) is a group of its own. Nothing in memmodel is fitted to single
 // records; its few fitted constants say in constants.go to which set they belong.
+//
+// # What was chosen with the errors in view
+//
+// So the errors are in-sample. Files of resumed tests that name no GPU are taken to have run FlashAttention 2; the extra layer
+// of merged steps under EP overlap counts away from the loss only; MTP layers keep their tensors under offload. The aim for
+// selective recompute leaves CUDA graph runs to their own, that for EP overlap leaves out the run under Megatron-FSDP.
 package calibrate

@@ -72,7 +72,7 @@ func planOf(a *Answer, p *plan.Plan, label string, machines *[]*machine) (planVi
 		Memory: memoryOf(a.Result, p), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
 	v.Short, v.Split = splitKey(p.Key)
 	v.Verdict = verdict(a, p)
-	v.Twin = twin(p.PublishedTwin)
+	v.Twin = p.PublishedTwin.Text()
 	v.Facts = facts(a, p)
 	v.Row = row(a, p)
 	var err error
@@ -122,24 +122,6 @@ func facts(a *Answer, p *plan.Plan) []fact {
 		list = append(list, fact{"hot bytes in NVLink", fmt.Sprintf("%.0f", 100**p.NVLinkFraction), "%", "of TP, CP and EP"})
 	}
 	return list
-}
-
-// twin names the nearest published layout and what it reached.
-func twin(t *plan.Twin) string {
-	if t == nil {
-		return "none"
-	}
-	text := t.ShortSource()
-	if reached := t.Throughput(); reached != "" {
-		text += ", " + reached
-	}
-	if t.Precision != "" {
-		text += " in " + t.Precision
-	}
-	if !t.SameMesh {
-		text += fmt.Sprintf("; %s on %d GPUs", t.Mesh(), t.GPUs)
-	}
-	return text + " (" + t.ID + ")"
 }
 
 func row(a *Answer, p *plan.Plan) []cell {

@@ -162,26 +162,8 @@ func (p printer) first(m *arch.Model, r *plan.Result) {
 		}
 		p.prose("", text)
 	}
-	p.prose("", "published twin: "+twin(best.PublishedTwin))
+	p.prose("", "published twin: "+best.PublishedTwin.Text())
 	p.blank()
-}
-
-// twin names the nearest published layout and what it reached. Where it differs from the plan, it says in what.
-func twin(t *plan.Twin) string {
-	if t == nil {
-		return "none"
-	}
-	text := t.ShortSource()
-	if reached := t.Throughput(); reached != "" {
-		text += ", " + reached
-	}
-	if t.Precision != "" {
-		text += " in " + t.Precision
-	}
-	if !t.SameMesh {
-		text += fmt.Sprintf("; %s on %d GPUs", t.Mesh(), t.GPUs)
-	}
-	return text + " (" + t.ID + ")"
 }
 
 // wrapLayout breaks a layout's text before split= where it would pass the width.
