@@ -11,36 +11,58 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line.
+// grammar is the command line. Its groups are the phases of the workflow, as moeplan workflow numbers them, then the rest.
 type grammar struct {
-	Plan      planCmd      `cmd:"" default:"withargs" help:"Find, price and rank layouts (the default command)."`
-	Check     checkCmd     `cmd:"" help:"Judge a launch script or an argv: rules, memory, rank among ours."`
-	Batch     batchCmd     `cmd:"" help:"Judge command lines: JSON lines in, JSON lines out."`
-	Workflow  workflowCmd  `cmd:"" help:"The workflow of the field as a checklist, filled in for the best plan."`
-	Next      nextCmd      `cmd:"" help:"What to try next on a layout, one variable at a time."`
-	Emit      emitCmd      `cmd:"" help:"Print the commands that check a layout on one GPU."`
-	Verify    verifyCmd    `cmd:"" help:"Hold the memory in a run's log against the prediction."`
-	Contract  contractCmd  `cmd:"" help:"Write the contract under which a layout is measured."`
-	Evidence  evidenceCmd  `cmd:"" help:"Say what a run's log proves, alone or against another."`
-	Overlap   overlapCmd   `cmd:"" help:"Measure hidden and exposed communication in a profiler trace."`
-	Mem       memCmd       `cmd:"" help:"Show where the memory of a layout goes, and what each choice would save."`
-	Diff      diffCmd      `cmd:"" help:"Compare two layouts: flags, bytes, links, time."`
-	Size      sizeCmd      `cmd:"" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
-	Trace     traceCmd     `cmd:"" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
-	Report    reportCmd    `cmd:"" help:"Write the answer as one HTML file with pictures."`
-	Serve     serveCmd     `cmd:"" help:"Serve that page on this machine, with a form to change the question."`
-	Ranks     ranksCmd     `cmd:"" help:"Show the process groups of a layout and where they lie."`
-	Explain   explainCmd   `cmd:"" help:"Explain a rule or a term, or list them."`
-	Validate  validateCmd  `cmd:"" help:"Compare predictions with what was published and measured."`
-	Calibrate calibrateCmd `cmd:"" help:"Fit the step times to measured runs of your own machine."`
-	Recipes   recipesCmd   `cmd:"" help:"Search the published layouts."`
-	Models    modelsCmd    `cmd:"" help:"List the models of the catalogue, or show one."`
-	Platforms platformsCmd `cmd:"" help:"List the GPU platforms, or show one with its sources."`
-	Config    configCmd    `cmd:"" help:"Show what is set in moeplan.yaml and the environment."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Contract contractCmd `cmd:"" group:"contract" help:"Write the contract under which a layout is measured."`
 
-	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
-	Complete   completeCmd   `cmd:"" hidden:"" help:"Answer a completion script."`
+	Plan   planCmd   `cmd:"" group:"fit" default:"withargs" help:"Find, price and rank layouts (the default command)."`
+	Mem    memCmd    `cmd:"" group:"fit" help:"Show where the memory of a layout goes, and what each choice would save."`
+	Check  checkCmd  `cmd:"" group:"fit" help:"Judge a launch script or an argv: rules, memory, rank among ours."`
+	Batch  batchCmd  `cmd:"" group:"fit" help:"Judge command lines: JSON lines in, JSON lines out."`
+	Emit   emitCmd   `cmd:"" group:"fit" help:"Print the commands that check a layout on one GPU, or launch it."`
+	Verify verifyCmd `cmd:"" group:"fit" help:"Hold the memory in a run's log against the prediction."`
+
+	Size  sizeCmd  `cmd:"" group:"scale" help:"Size a cluster: the fewest GPUs, and a table over numbers of GPUs."`
+	Ranks ranksCmd `cmd:"" group:"scale" help:"Show the process groups of a layout and where they lie."`
+
+	Trace   traceCmd   `cmd:"" group:"profile" help:"Write the planned step of every pipeline rank as a trace for Perfetto."`
+	Overlap overlapCmd `cmd:"" group:"profile" help:"Measure hidden and exposed communication in a profiler trace."`
+
+	Next      nextCmd      `cmd:"" group:"retune" help:"What to try next on a layout, one variable at a time."`
+	Diff      diffCmd      `cmd:"" group:"retune" help:"Compare two layouts: flags, bytes, links, time."`
+	Calibrate calibrateCmd `cmd:"" group:"retune" help:"Fit the step times to measured runs of your own machine."`
+
+	Evidence evidenceCmd `cmd:"" group:"validate" help:"Say what a run's log proves, alone or against another."`
+
+	Workflow  workflowCmd  `cmd:"" group:"rest" help:"These phases as a checklist, filled in for the best plan."`
+	Report    reportCmd    `cmd:"" group:"rest" help:"Write the answer as one HTML file with pictures."`
+	Serve     serveCmd     `cmd:"" group:"rest" help:"Serve that page on this machine, with a form to change the question."`
+	Explain   explainCmd   `cmd:"" group:"rest" help:"Explain a rule or a term, or list them."`
+	Models    modelsCmd    `cmd:"" group:"rest" help:"List the models, show one, or write your own from a config.json (models import)."`
+	Platforms platformsCmd `cmd:"" group:"rest" help:"List the GPU platforms, show one with its sources, or write a template for your own."`
+	Recipes   recipesCmd   `cmd:"" group:"rest" help:"Search the published layouts."`
+	Validate  validateCmd  `cmd:"" group:"rest" help:"Compare moeplan's predictions with what was published and measured."`
+	Config    configCmd    `cmd:"" group:"rest" help:"Show what is set in moeplan.yaml and the environment."`
+	Version   versionCmd   `cmd:"" group:"rest" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" group:"rest" help:"Print a script that completes command lines in bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" group:"rest" hidden:"" help:"Answer a completion script."`
+}
+
+// helpGroups are the headings of --help: commands by phase, flags by what they say.
+var helpGroups = []kong.Group{
+	{Key: "contract", Title: "1 Contract: freeze what is measured"},
+	{Key: "fit", Title: "2 Fit: find the layout, price its memory, check it on one GPU"},
+	{Key: "scale", Title: "3 Scale: how many GPUs, and which of them talk to each other"},
+	{Key: "profile", Title: "4 Profile: where the time of a step goes"},
+	{Key: "retune", Title: "5 Retune: one variable at a time"},
+	{Key: "validate", Title: "6 Validate: what a run proves"},
+	{Key: "rest", Title: "Beside the phases"},
+	{Key: "commands", Title: "Commands:"},
+	{Key: "question", Title: "The question:"},
+	{Key: "machine", Title: "The machine, instead of the platform's figures:"},
+	{Key: "run", Title: "The run:"},
+	{Key: "search", Title: "The search:"},
 }
 
 const description = `moeplan finds the Megatron-Core layout to train a model with on a number of GPUs.
@@ -65,7 +87,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(out, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.WithHyphenPrefixedParameters(true), // so that --seq -5 is an error about -5
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(helpGroups),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{results, stderr}),
 	)
@@ -79,6 +102,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	asJSON := wantsJSON(args)
+	if err := missingValue(parser.Model.Node, args); err != nil {
+		return complain(stderr, err, asJSON)
+	}
 	k, err := parser.Parse(args)
 	if exited >= 0 { // --help
 		return exited

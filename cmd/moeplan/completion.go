@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -129,18 +130,24 @@ type place struct {
 func walkWords(root *kong.Node, words []string) place {
 	at := place{node: root}
 	for _, w := range words {
-		switch {
-		case at.flag != nil:
-			at.flag = nil
-		case strings.HasPrefix(w, "-"):
-			if f := flagNamed(at.node, w); f != nil && !f.IsBool() && !strings.Contains(w, "=") {
-				at.flag = f
-			}
-		case at.words == 0 && child(at.node, w) != nil:
-			at.node = child(at.node, w)
-		default:
-			at.words++
+		at = at.after(w)
+	}
+	return at
+}
+
+// after is the place behind one more word.
+func (at place) after(word string) place {
+	switch {
+	case at.flag != nil:
+		at.flag = nil
+	case strings.HasPrefix(word, "-"):
+		if f := flagNamed(at.node, word); f != nil && !f.IsBool() && !strings.Contains(word, "=") {
+			at.flag = f
 		}
+	case at.words == 0 && child(at.node, word) != nil:
+		at.node = child(at.node, word)
+	default:
+		at.words++
 	}
 	return at
 }
@@ -169,7 +176,7 @@ func everyFlag(n *kong.Node) []*kong.Flag {
 func flagNamed(n *kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(word, "=")
 	for _, f := range everyFlag(n) {
-		if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name {
+		if "--"+f.Name == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) || f.Short != 0 && "-"+string(f.Short) == name {
 			return f
 		}
 	}

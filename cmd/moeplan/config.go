@@ -9,7 +9,7 @@ import (
 )
 
 type configCmd struct {
-	Show configShowCmd `cmd:"" help:"Show each setting's value and where it comes from."`
+	Show configShowCmd `cmd:"" group:"commands" default:"withargs" help:"Show each setting's value and where it comes from."`
 }
 
 // Help is the part of the usage below the summary.

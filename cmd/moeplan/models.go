@@ -11,8 +11,8 @@ import (
 )
 
 type modelsCmd struct {
-	List   modelsListCmd   `cmd:"" default:"withargs" hidden:"" help:"List the models, or show one."`
-	Import modelsImportCmd `cmd:"" help:"Write a model of your own as YAML, from a Hugging Face config.json."`
+	List   modelsListCmd   `cmd:"" group:"commands" default:"withargs" help:"List the models, or show one (what moeplan models does by itself)."`
+	Import modelsImportCmd `cmd:"" group:"commands" help:"Write a model of your own as YAML, from a Hugging Face config.json."`
 }
 
 type modelsListCmd struct {
