@@ -50,7 +50,9 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle}
+	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle,
+		verify: fmt.Sprintf("moeplan verify moeplan-check.rank*.log --model %s --gpus %d --gpu %s%s '%s'",
+			cmp.Or(c.modelFile(), r.Model.ID), r.GPUs, cmp.Or(c.gpuFile(), r.Platform.ID), c.flagText(&c.runFlags), l.Key())}
 	if c.Save != "" {
 		if err := e.save(ctx, c.Save); err != nil {
 			return err
@@ -58,7 +60,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 		_, err := fmt.Fprintf(s.out, "written to %s: plan.json check.sh launch.sh launch.sbatch bridge.txt\n", c.Save)
 		return err
 	}
-	text, value, err := e.emit(c.For, c.Slurm)
+	text, value, err := e.emit(ctx, c.For, c.Slurm)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -117,7 +118,7 @@ func TestEmitOffloadReadsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := emitter{m: m, l: &l, r: &r}
-		_, value, err := e.emit("launch", false)
+		_, value, err := e.emit(context.Background(), "launch", false)
 		if err != nil {
 			t.Fatalf("%s: %v", offload, err)
 		}
@@ -141,6 +142,31 @@ func TestEmitOffloadReadsBack(t *testing.T) {
 			without = peak
 		} else if peak >= without {
 			t.Errorf("%s: %d, without %d", offload, peak, without)
+		}
+	}
+}
+
+// A check says what each of its ranks is predicted to allocate: what the plan says of that stage, with balanced routing and
+// alltoall whatever was asked, because that is what runs.
+func TestCheckExpects(t *testing.T) {
+	for _, asked := range []string{"", " dispatcher=deepep", " --imbalance 1.5"} {
+		args := strings.Fields("emit -o json --gpus 256 --model qwen3-235b tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm" + asked)
+		var out, problems bytes.Buffer
+		if code := run(context.Background(), args, &out, &problems); code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, &problems)
+		}
+		var check megatron.Command
+		if err := json.Unmarshal(out.Bytes(), &check); err != nil {
+			t.Fatal(err)
+		}
+		// 63,099 and 51,785 MiB are the peaks of the first screen of README.md, 61.6 and 50.6 GiB.
+		for i, want := range []int64{63099, 51785} {
+			if got := check.Runs[i].ExpectPeakAllocated >> 20; got != want && got != want-1 {
+				t.Errorf("%q: rank %d is to allocate %d MiB, want %d", asked, check.Runs[i].Rank, got, want)
+			}
+		}
+		if !strings.Contains(check.Verify, "moeplan-check.rank*.log --model qwen3-235b-a22b --gpus 256 --gpu h100 'tp2 ") {
+			t.Errorf("%q: %s", asked, check.Verify)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type emitter struct {
 
 	release megatron.Release // that is to run it
 	middle  bool             // check middle stages too
+	verify  string           // the command line that judges a check's logs
 }
 
 // accepted refuses what the release's parser does not take, naming each flag, and what its rules forbid.
@@ -50,7 +51,7 @@ func (e *emitter) accepted(args megatron.Args) error {
 }
 
 // emit returns the text of one form, and the value that -o json prints.
-func (e *emitter) emit(form string, slurm bool) (string, any, error) {
+func (e *emitter) emit(ctx context.Context, form string, slurm bool) (string, any, error) {
 	switch form {
 	case "launch":
 		launch, err := megatron.Launch(e.l, e.m, e.launchOptions(slurm))
@@ -75,7 +76,26 @@ func (e *emitter) emit(form string, slurm bool) (string, any, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	if err := e.expect(ctx, check); err != nil {
+		return "", nil, err
+	}
+	check.Verify = e.verify
 	return check.Script(), check, e.accepted(check.Args)
+}
+
+// expect writes into each run of a check what it is predicted to allocate. A layout that can be run and not priced keeps
+// its commands, without figures.
+func (e *emitter) expect(ctx context.Context, check *megatron.Command) error {
+	r, l := plan.CheckRun(*e.r, *e.l)
+	described, _, err := plan.Describe(ctx, r, l)
+	if err != nil {
+		return ctx.Err()
+	}
+	for i := range check.Runs {
+		run := &check.Runs[i]
+		run.ExpectPeakAllocated = described.Stages[run.Stage].Memory.PeakAllocated
+	}
+	return nil
 }
 
 // launchOptions say where the platform's machines make a launch run.
@@ -91,9 +111,12 @@ func (e *emitter) launchOptions(slurm bool) megatron.LaunchOptions {
 	if domain > o.GPUsPerNode {
 		o.SegmentNodes = min(domain, e.l.World) / o.GPUsPerNode
 	}
+	if p.Domain.Known {
+		o.DomainGPUs = p.Domain.Int()
+	}
 	if spans, ok := topology.SpansOf(e.l.Degrees, e.l.RankOrder(), domain); ok {
-		if span, ok := spans.Of(folding.GroupETPEP); ok {
-			o.DomainRanks = int(span.RanksPerDomain())
+		if span, ok := spans.Of(folding.GroupETPEP); ok && span.RanksMin == span.RanksMax {
+			o.DomainRanks = span.RanksMax
 		}
 	}
 	return o
@@ -119,7 +142,7 @@ func (e *emitter) save(ctx context.Context, dir string) error {
 		name, form string
 		slurm      bool
 	}{{"check.sh", "check", false}, {"launch.sh", "launch", false}, {"launch.sbatch", "launch", true}, {"bridge.txt", "bridge", false}} {
-		text, _, err := e.emit(f.form, f.slurm)
+		text, _, err := e.emit(ctx, f.form, f.slurm)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}

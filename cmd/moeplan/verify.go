@@ -142,12 +142,22 @@ func claimOf(ctx context.Context, r plan.Request, l layout.Layout, tolerance flo
 	}
 	c := &evidence.Claim{Model: r.Model, Layout: &l, Fits: p.Grade == plan.Fits, Tolerance: tolerance,
 		Grade: func(n int64) string { return string(grade(n)) }}
+	c.Stages = expectations(p)
+	balanced, run := plan.CheckRun(r, l)
+	if p, _, err = plan.Describe(ctx, balanced, run); err != nil {
+		return nil, err
+	}
+	c.FakeStages = expectations(p)
+	return c, nil
+}
+
+func expectations(p *plan.Plan) (out []evidence.Expectation) {
 	for i := range p.Stages {
 		m := &p.Stages[i].Memory
-		c.Stages = append(c.Stages, evidence.Expectation{Stage: i, PeakAllocated: m.PeakAllocated, AfterStep: m.AllocatedAfterStep,
+		out = append(out, evidence.Expectation{Stage: i, PeakAllocated: m.PeakAllocated, AfterStep: m.AllocatedAfterStep,
 			PeakDevice: m.PeakDevice, Parameters: p.Stages[i].Parameters.Total})
 	}
-	return c, nil
+	return out
 }
 
 func readLogs(files []string) ([]*evidence.Log, error) {

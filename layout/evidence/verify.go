@@ -25,6 +25,9 @@ type Claim struct {
 	Model  *arch.Model
 	Layout *layout.Layout
 	Stages []Expectation // one a pipeline rank
+	// FakeStages are likewise for a run under the fake process group, which balances tokens by force and dispatches by
+	// alltoall. Nil: the same.
+	FakeStages []Expectation
 	// Fits is what the prediction says of the whole layout.
 	Fits bool
 	// Grade says of an allocated peak whether it fits the GPU.
@@ -137,8 +140,16 @@ func Verify(c *Claim, logs []*Log) (*Verification, error) {
 	return v, nil
 }
 
+// expected is what a log's run was to take on a stage.
+func (c *Claim) expected(log *Log, stage int) *Expectation {
+	if log.Fake() && c.FakeStages != nil {
+		return &c.FakeStages[stage]
+	}
+	return &c.Stages[stage]
+}
+
 func (c *Claim) check(log *Log, r *RankMemory, stage int) RankCheck {
-	e := &c.Stages[stage]
+	e := c.expected(log, stage)
 	out := RankCheck{Rank: r.Rank, Stage: stage, Predicted: e.PeakAllocated, Measured: r.Last.MaxAllocated.N, AfterStep: e.AfterStep,
 		Report: r.Last, Reports: r.Reports, Steady: log.Steady(r), Grade: c.Grade(r.Last.MaxAllocated.N), Log: log.Name, Outcome: Agrees}
 	out.Deviation = float64(out.Measured)/float64(out.Predicted) - 1
@@ -163,7 +174,8 @@ func (c *Claim) checkOOM(log *Log, o *OutOfMemory, f *folding.Folding) []RankChe
 		return []RankCheck{out}
 	}
 	out.Stage = at.PP
-	out.Predicted, out.AfterStep = c.Stages[at.PP].PeakAllocated, c.Stages[at.PP].AfterStep
+	e := c.expected(log, at.PP)
+	out.Predicted, out.AfterStep = e.PeakAllocated, e.AfterStep
 	if need := o.Needed(); need.Known {
 		out.Measured = need.N
 		out.Deviation = max(0, float64(need.N)/float64(out.Predicted)-1) // below the prediction it says nothing

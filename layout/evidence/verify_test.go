@@ -35,6 +35,12 @@ func TestVerify(t *testing.T) {
 	}
 	oom := "[rank40]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free." +
 		" Process 1 has 78.00 GiB memory in use. Of the allocated memory 36.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n"
+	balanced := func(c *Claim) {
+		for _, e := range c.Stages {
+			e.PeakAllocated += 10 << 30
+			c.FakeStages = append(c.FakeStages, e)
+		}
+	}
 	for _, tt := range []struct {
 		name, text string
 		change     func(*Claim)
@@ -55,6 +61,8 @@ func TestVerify(t *testing.T) {
 		{"out of memory", oom, nil, Deviates, 1, "it was to fit"},
 		{"out of memory, as predicted", oom, func(c *Claim) { c.Fits = false }, Agrees, 1, "38 GiB needed of 39 predicted, and it was not to fit"},
 		{"out of memory, needs more", strings.Replace(oom, "36.00 GiB is", "70.00 GiB is", 1), func(c *Claim) { c.Fits = false }, Deviates, 1, "72 GiB of 39 predicted"},
+		{"a fake run is held against what it runs", "---- arguments ----\n  fake_process_group .............................. True\n" + twice(0, 50), balanced, Agrees, 0, "alltoall and balanced routing take 50 GiB"},
+		{"a real run is not", twice(0, 50), balanced, Deviates, 0, "the layout itself takes 40 GiB"},
 		{"parameters", twice(0, 40) + " > number of parameters on (tensor, pipeline) model parallel rank (1, 3): 101\n", nil, Deviates, 0, "counts are exact"},
 		{"arguments", "---- arguments ----\n  tensor_model_parallel_size ...................... 4\n" + twice(0, 40), nil, AnotherRun, 0, "TP 4 ran"},
 	} {

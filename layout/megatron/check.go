@@ -52,6 +52,8 @@ type Run struct {
 	Argv  []string   `json:"argv"`  // interpreter and script first
 	// Wrapped says that the script is MiddleWrapper, which stands in front of the launcher.
 	Wrapped bool `json:"wrapped,omitempty"`
+	// ExpectPeakAllocated is torch.cuda.max_memory_allocated as it was predicted, in bytes; 0: CheckCommand does not know.
+	ExpectPeakAllocated int64 `json:"expect_peak_allocated,omitempty"`
 }
 
 // Command is a check of one layout on one GPU.
@@ -61,6 +63,8 @@ type Command struct {
 	Launcher string   `json:"launcher"` // the script in the root of Megatron-LM
 	Args     Args     `json:"args"`     // the same for every run
 	Runs     []Run    `json:"runs"`     // in the order in which they must run
+	// Verify is the command line that judges the logs, for people; "" prints none.
+	Verify string `json:"verify,omitempty"`
 }
 
 // CheckCommand writes the commands that check a layout on one GPU under Megatron-LM's fake process group: the first

@@ -2,6 +2,7 @@ package megatron
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
@@ -15,8 +16,9 @@ type LaunchOptions struct {
 	// SegmentNodes is how many neighbouring nodes must share an NVLink domain, so that consecutive ranks do; 0 where a node
 	// is a domain of its own.
 	SegmentNodes int
-	// DomainRanks is how many ranks of a dispatch group share an NVLink domain, for HybridEP; 0 is unknown.
-	DomainRanks int
+	// DomainGPUs are the GPUs of an NVLink domain; 0 is unknown. DomainRanks is how many ranks of a dispatch group share one,
+	// 0 where that is unknown or not the same for all groups. Both are for HybridEP.
+	DomainGPUs, DomainRanks int
 	// ComputeCapability is the GPUs' major compute capability; 0 is taken for Hopper.
 	ComputeCapability int
 	// BF16Gradients and BF16Moments are CheckOptions'.
@@ -72,12 +74,23 @@ func Launch(l *layout.Layout, m *arch.Model, o LaunchOptions) (*LaunchCommand, e
 }
 
 // launchEnvironment is what a real run wants beside what the framework insists on: segments of the allocator that grow
-// (NVIDIA-NeMo/Megatron-Bridge@067f987df docs/performance-guide.md), and HybridEP's view of the domain
-// (src/megatron/bridge/perf_recipes).
+// (NVIDIA-NeMo/Megatron-Bridge@067f987df docs/performance-guide.md), and HybridEP's view of the NVLink domains: how many
+// ranks of a dispatch group one holds, its GPUs, and whether it reaches over nodes (comm-model.md 2.4, from Bridge's
+// src/megatron/bridge/perf_recipes). HybridEP finds out by itself what is not said.
 func launchEnvironment(l *layout.Layout, o LaunchOptions) []Variable {
 	env := []Variable{{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}}
-	if l.Dispatcher == layout.HybridEP && o.DomainRanks > 0 {
-		env = append(env, Variable{"NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", fmt.Sprint(o.DomainRanks)})
+	if l.Dispatcher != layout.HybridEP {
+		return env
+	}
+	if o.DomainRanks > 0 {
+		env = append(env, Variable{"NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", strconv.Itoa(o.DomainRanks)})
+	}
+	if o.DomainGPUs > 0 {
+		overNodes := "0"
+		if o.DomainGPUs > o.GPUsPerNode {
+			overNodes = "1"
+		}
+		env = append(env, Variable{"NVLINK_DOMAIN_SIZE", strconv.Itoa(o.DomainGPUs)}, Variable{"USE_MNNVL", overNodes})
 	}
 	return env
 }

@@ -35,7 +35,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 // Script renders the commands as a bash script. Each run is written out in full, so that it can be copied alone; its
 // output goes to the screen and to moeplan-check.rankR.log, which a second run overwrites. A run that fails does not keep
-// the next from running, and the script then exits 1. At the end stands the last memory line of each run.
+// the next from running, and the script then exits 1. At the end stands the last memory line of each run, what was
+// predicted where it is known, and the command that judges the logs.
 func (c *Command) Script() string {
 	var b strings.Builder
 	b.WriteString("#!/usr/bin/env bash\n")
@@ -46,9 +47,7 @@ func (c *Command) Script() string {
 	}
 	b.WriteString("set -uo pipefail\nstatus=0\n")
 	wrapped := false
-	var logs []string
 	for _, r := range c.Runs {
-		logs = append(logs, fmt.Sprintf("moeplan-check.rank%d.log", r.Rank))
 		if r.Wrapped && !wrapped {
 			wrapped = true
 			fmt.Fprintf(&b, "\ncat > %s <<'END'\n"+wrapper+"END\n", MiddleWrapper, c.Launcher)
@@ -62,12 +61,39 @@ func (c *Command) Script() string {
 		b.WriteString(strings.Join(env, " "))
 		b.WriteString(" \\\n")
 		command(&b, r.Argv)
-		fmt.Fprintf(&b, " \\\n  2>&1 | tee moeplan-check.rank%d.log || status=1\n", r.Rank)
+		fmt.Fprintf(&b, " \\\n  2>&1 | tee %s || status=1\n", r.Log())
 	}
-	fmt.Fprintf(&b, "\necho 'The last memory line of each run:'\nfor log in %s; do\n"+
-		"  line=$(grep -a 'memory (MB)' \"$log\" | tail -n 1)\n  echo \"$log: ${line:-none, the run failed or ran out of memory}\"\ndone\n", strings.Join(logs, " "))
+	c.summary(&b)
 	b.WriteString("exit \"$status\"\n")
 	return b.String()
+}
+
+// Log is the file that a run's output goes to.
+func (r *Run) Log() string { return fmt.Sprintf("moeplan-check.rank%d.log", r.Rank) }
+
+// summary prints the last memory line of each run beside what it should say. Megatron's MB are 2^20 bytes
+// (NVIDIA/Megatron-LM@d98e8a64dd megatron/training/utils/common_utils.py, report_memory).
+func (c *Command) summary(b *strings.Builder) {
+	b.WriteString(`
+# last LOG EXPECTED: what the last memory line says, or that there is none
+last() {
+  line=$(grep -a 'memory (MB)' "$1" | tail -n 1)
+  echo "$1: ${line:-none, the run failed or ran out of memory}"
+  [ -z "$2" ] || echo "  expected: max allocated: $2"
+}
+echo 'The last memory line of each run:'
+`)
+	for i := range c.Runs {
+		r := &c.Runs[i]
+		expected := ""
+		if r.ExpectPeakAllocated > 0 {
+			expected = fmt.Sprintf("%.0f", float64(r.ExpectPeakAllocated)/(1<<20))
+		}
+		fmt.Fprintf(b, "last %s '%s'\n", r.Log(), expected)
+	}
+	if c.Verify != "" {
+		fmt.Fprintf(b, "cat <<'END'\n%s\nEND\n", c.Verify)
+	}
 }
 
 // comment writes a text as comment lines, broken at blanks.

@@ -57,6 +57,8 @@ func TestScriptRuns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				c.Runs[0].ExpectPeakAllocated = 50 << 30
+				c.Verify = "moeplan verify moeplan-check.rank*.log 'tp2'"
 				dir := t.TempDir()
 				// Rank 0 fails, and the others must run all the same.
 				stub := "#!" + shell + "\n" +
@@ -67,8 +69,18 @@ func TestScriptRuns(t *testing.T) {
 				cmd := exec.Command(shell)
 				cmd.Dir, cmd.Stdin = dir, strings.NewReader(c.Script())
 				cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
-				if err := cmd.Run(); err == nil {
+				out, err := cmd.Output()
+				if err == nil {
 					t.Error("a failed run does not fail the script")
+				}
+				// 50 GiB are 51200 of Megatron's MB; of the other runs nothing was predicted.
+				for _, want := range []string{"rank0.log: none, the run failed or ran out of memory\n  expected: max allocated: 51200\n", c.Verify + "\n"} {
+					if strings.Count(string(out), want) != 1 {
+						t.Errorf("the summary has not once %q:\n%s", want, out)
+					}
+				}
+				if n := strings.Count(string(out), "expected:"); n != 1 {
+					t.Errorf("%d runs have a figure, one was given one:\n%s", n, out)
 				}
 				for _, r := range c.Runs {
 					got, err := os.ReadFile(filepath.Join(dir, "argv."+strconv.Itoa(r.Rank)))

@@ -170,14 +170,11 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	out.HostBytes = most.Host
 	out.WorstStage = worst.PipelineRank
 	out.CheckStage = checkStage(out.Stages)
-	out.CheckPeak = out.Stages[out.CheckStage].Memory.PeakAllocated
-	if p.balanced != nil { // a check forces balanced routing
-		stages, err := p.balanced.Estimate(l)
-		if err != nil {
-			return Plan{}, err
-		}
-		out.CheckPeak = stages[out.CheckStage].PeakAllocated
+	checked, err := p.checkStages(l, stages)
+	if err != nil {
+		return Plan{}, err
 	}
+	out.CheckPeak = checked[out.CheckStage].PeakAllocated
 	out.Grade = p.budget.grade(most)
 	tunedNeed, err := p.tunedNeed(l, tunedSide)
 	if err != nil {

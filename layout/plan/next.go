@@ -132,12 +132,16 @@ func (n *nextList) dispatchers() {
 	if !spans.ETPEP.Local() {
 		where = fmt.Sprintf("EP %d spans %d NVLink domains; a flex backend sends each token once per domain", n.l.EP, spans.ETPEP.DomainsMax)
 	}
+	hybrid := []string{"the deep_ep package with HybridEP"}
+	if e := &spans.ETPEP; e.RanksMin == e.RanksMax && e.RanksMax > 0 { // else HybridEP has to find out by itself
+		hybrid = append(hybrid, fmt.Sprintf("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN=%d", e.RanksMax))
+	}
 	for _, d := range []struct {
 		to       layout.Dispatcher
 		requires []string
 	}{
 		{layout.DeepEP, []string{"the deep_ep package", "--moe-router-dtype fp32", "no padding of experts to capacity"}},
-		{layout.HybridEP, []string{"the deep_ep package with HybridEP", fmt.Sprintf("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN=%.0f", spans.ETPEP.RanksPerDomain())}},
+		{layout.HybridEP, hybrid},
 	} {
 		expected := n.software(func(s *steptime.Software) { s.Dispatcher = d.to })
 		if spans.ETPEP.Local() {

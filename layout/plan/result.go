@@ -109,7 +109,7 @@ type Plan struct {
 	// PublishedTwin is the nearest published layout; null where the model was not published on that GPU kind.
 	PublishedTwin *Twin    `json:"published_twin"`
 	WorstStage    int      `json:"worst_pipeline_rank"`  // whose peak is largest
-	CheckPeak     int64    `json:"check_peak_allocated"` // bytes that stage allocates with the balanced routing of a check
+	CheckPeak     int64    `json:"check_peak_allocated"` // bytes that stage allocates in a check (CheckRun)
 	CheckStage    int      `json:"check_pipeline_rank"`  // likewise, of those that a fake process group can impersonate
 	Notes         []string `json:"notes"`
 	Why           []string `json:"why"`

@@ -20,7 +20,7 @@ func commandsOf(a *Answer, p *plan.Plan, best string) []command {
 	list := []command{
 		{"Check it on one GPU", fmt.Sprintf("moeplan emit --for check %s \\\n  %s \\\n  > check.sh", question, key),
 			fmt.Sprintf("under --fake-process-group; expect %s GiB allocated at the peak of stage %d", gibs(p.CheckPeak), p.CheckStage)},
-		{"Hold the log of that run against the prediction", fmt.Sprintf("moeplan verify check.log %s \\\n  %s", question, key), ""},
+		{"Hold the logs of that check against the prediction", fmt.Sprintf("moeplan verify moeplan-check.rank*.log %s \\\n  %s", question, key), ""},
 		{"Launch it", fmt.Sprintf("moeplan emit --for launch %s \\\n  %s \\\n  > launch.sh", question, key),
 			"add --slurm for an sbatch script"},
 		{"What to try next", fmt.Sprintf("moeplan next %s \\\n  %s", question, key), "one variable at a time"},

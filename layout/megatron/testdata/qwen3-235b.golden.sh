@@ -73,9 +73,13 @@ python pretrain_gpt.py \
   --fake-process-group \
   2>&1 | tee moeplan-check.rank224.log || status=1
 
+# last LOG EXPECTED: what the last memory line says, or that there is none
+last() {
+  line=$(grep -a 'memory (MB)' "$1" | tail -n 1)
+  echo "$1: ${line:-none, the run failed or ran out of memory}"
+  [ -z "$2" ] || echo "  expected: max allocated: $2"
+}
 echo 'The last memory line of each run:'
-for log in moeplan-check.rank0.log moeplan-check.rank224.log; do
-  line=$(grep -a 'memory (MB)' "$log" | tail -n 1)
-  echo "$log: ${line:-none, the run failed or ran out of memory}"
-done
+last moeplan-check.rank0.log ''
+last moeplan-check.rank224.log ''
 exit "$status"
