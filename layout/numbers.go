@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MaxSize bounds every degree, batch size and world that is read from text: 1 Mi. MaxSequence bounds the sequence.
@@ -105,4 +106,23 @@ func orList(values []int) string {
 		text += strconv.Itoa(v)
 	}
 	return text
+}
+
+// Count writes a number of things: "1 layer", "3 layers", "2 micro-batches".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Are is Count with its verb: "1 layer is", "3 layers are".
+func Are(n int, noun string) string {
+	if n == 1 {
+		return Count(n, noun) + " is"
+	}
+	return Count(n, noun) + " are"
 }

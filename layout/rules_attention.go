@@ -29,12 +29,14 @@ var attentionRules = []Rule{
 	},
 	{
 		ID: "tp-divides-heads", Constraint: "13", Severity: Error, NoticedAt: AtConfig,
-		Title:   "TP divides the attention heads",
-		Why:     "Each tensor parallel rank computes whole heads; MLA has the same rule (22).",
-		Source:  configSource + "1447",
-		axes:    axisTP,
-		broken:  func(s *subject) bool { return s.m.NumAttentionHeads%s.l.TP != 0 },
-		explain: func(s *subject) finding { return notDivisible(s, s.m.NumAttentionHeads, "attention heads") },
+		Title:  "TP divides the attention heads",
+		Why:    "Each tensor parallel rank computes whole heads; MLA has the same rule (22).",
+		Source: configSource + "1447",
+		axes:   axisTP,
+		broken: func(s *subject) bool { return s.m.NumAttentionHeads%s.l.TP != 0 },
+		explain: func(s *subject) finding {
+			return notDivisible(s, s.m.NumAttentionHeads, Are(s.m.NumAttentionHeads, "attention head"))
+		},
 	},
 	{
 		ID: "tp-fits-kv-groups", Constraint: "14", Severity: Error, NoticedAt: AtConfig,
@@ -57,7 +59,7 @@ var attentionRules = []Rule{
 			return la != nil && la.NumKeyHeads > 0 && la.NumValueHeads%la.NumKeyHeads != 0
 		},
 		explain: func(s *subject) finding {
-			return found(nil, "%d value heads are not a multiple of %d key heads", s.m.LinearAttention.NumValueHeads, s.m.LinearAttention.NumKeyHeads)
+			return found(nil, "%s not a multiple of %d key heads", Are(s.m.LinearAttention.NumValueHeads, "value head"), s.m.LinearAttention.NumKeyHeads)
 		},
 	},
 	{
@@ -78,21 +80,25 @@ var attentionRules = []Rule{
 	},
 	{
 		ID: "tp-divides-qkv", Constraint: "15", Severity: Error, NoticedAt: AtModelBuild,
-		Title:   "TP divides the rows of the fused QKV projection",
-		Why:     "The projection is column parallel over all its rows, so this binds even where KV heads are fewer than ranks.",
-		Source:  divideSource,
-		axes:    axisTP,
-		broken:  func(s *subject) bool { return s.attention && qkvRows(s.m)%s.l.TP != 0 },
-		explain: func(s *subject) finding { return notDivisible(s, qkvRows(s.m), "rows of the QKV projection") },
+		Title:  "TP divides the rows of the fused QKV projection",
+		Why:    "The projection is column parallel over all its rows, so this binds even where KV heads are fewer than ranks.",
+		Source: divideSource,
+		axes:   axisTP,
+		broken: func(s *subject) bool { return s.attention && qkvRows(s.m)%s.l.TP != 0 },
+		explain: func(s *subject) finding {
+			return notDivisible(s, qkvRows(s.m), fmt.Sprintf("%d rows of the QKV projection are", qkvRows(s.m)))
+		},
 	},
 	{
 		ID: "tp-divides-ffn", Constraint: "18", Severity: Error, NoticedAt: AtModelBuild,
-		Title:   "TP divides the width of dense MLP layers",
-		Why:     "Both MLP projections are cut along it. Models whose every layer is MoE do not use it.",
-		Source:  divideSource,
-		axes:    axisTP,
-		broken:  func(s *subject) bool { return s.dense && s.m.FFNHiddenSize%s.l.TP != 0 },
-		explain: func(s *subject) finding { return notDivisible(s, s.m.FFNHiddenSize, "dense MLP width") },
+		Title:  "TP divides the width of dense MLP layers",
+		Why:    "Both MLP projections are cut along it. Models whose every layer is MoE do not use it.",
+		Source: divideSource,
+		axes:   axisTP,
+		broken: func(s *subject) bool { return s.dense && s.m.FFNHiddenSize%s.l.TP != 0 },
+		explain: func(s *subject) finding {
+			return notDivisible(s, s.m.FFNHiddenSize, fmt.Sprintf("dense MLP width %d is", s.m.FFNHiddenSize))
+		},
 	},
 	{
 		ID: "mamba-tp", Constraint: "27", Severity: Error, NoticedAt: AtModelBuild,
@@ -158,7 +164,7 @@ var attentionRules = []Rule{
 			return s.attention && s.m.NumQueryGroups > 0 && s.m.NumAttentionHeads%s.m.NumQueryGroups != 0
 		},
 		explain: func(s *subject) finding {
-			return found(nil, "%d attention heads are not divisible by %d KV groups", s.m.NumAttentionHeads, s.m.NumQueryGroups)
+			return found(nil, "%s not divisible by %d KV groups", Are(s.m.NumAttentionHeads, "attention head"), s.m.NumQueryGroups)
 		},
 	},
 }
@@ -175,9 +181,9 @@ func qkvRows(m *arch.Model) int {
 	return q + 2*m.NumQueryGroups*m.KVChannels
 }
 
-// notDivisible explains that TP does not divide a width.
+// notDivisible explains that TP does not divide a size; what names it with its number and verb.
 func notDivisible(s *subject, n int, what string) finding {
-	return found(tpRepairs(s), "%d %s are not divisible by TP %d (%d %% %d = %d)", n, what, s.l.TP, n, s.l.TP, n%s.l.TP)
+	return found(tpRepairs(s), "%s not divisible by TP %d (%d %% %d = %d)", what, s.l.TP, n, s.l.TP, n%s.l.TP)
 }
 
 // tpRepairs names the nearest TP that every rule about TP and the model's widths accepts.

@@ -96,10 +96,10 @@ func explainMesh(id RuleID) func(s *subject) finding {
 		switch id {
 		case folding.RuleWorldDivisible:
 			f = found(meshRepairs(l.World, "tp", l.TP, "cp", l.CP, "pp", l.PP),
-				"%d GPUs are not divisible by TP %d * CP %d * PP %d = %d", l.World, l.TP, l.CP, l.PP, l.TP*l.CP*l.PP)
+				"%s not divisible by TP %d * CP %d * PP %d = %d", Are(l.World, "GPU"), l.TP, l.CP, l.PP, l.TP*l.CP*l.PP)
 		case folding.RuleExpertWorldDivisible:
 			f = found(meshRepairs(l.World, "etp", l.ETP, "ep", l.EP, "pp", l.PP),
-				"%d GPUs are not divisible by ETP %d * EP %d * PP %d = %d", l.World, l.ETP, l.EP, l.PP, l.ETP*l.EP*l.PP)
+				"%s not divisible by ETP %d * EP %d * PP %d = %d", Are(l.World, "GPU"), l.ETP, l.EP, l.PP, l.ETP*l.EP*l.PP)
 		default:
 			if r := meshRefusal(l, id); r != nil {
 				f.message = r.Message

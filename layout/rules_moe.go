@@ -25,7 +25,7 @@ var moeRules = []Rule{
 		broken: func(s *subject) bool { return s.m.MoE != nil && s.m.MoE.NumExperts%s.l.EP != 0 },
 		explain: func(s *subject) finding {
 			e, ep := s.m.MoE.NumExperts, s.l.EP
-			return found(words("ep", NearestDivisors(e, ep)), "%d experts are not divisible by EP %d (%d %% %d = %d)", e, ep, e, ep, e%ep)
+			return found(words("ep", NearestDivisors(e, ep)), "%s not divisible by EP %d (%d %% %d = %d)", Are(e, "expert"), ep, e, ep, e%ep)
 		},
 	},
 	{
@@ -84,12 +84,14 @@ var moeRules = []Rule{
 	},
 	{
 		ID: "tp-divides-shared-ffn", Constraint: "19", Severity: Error, NoticedAt: AtModelBuild,
-		Title:   "TP divides the width of the shared experts",
-		Why:     "Shared experts run on the attention layers' tensor parallel group, not on ETP.",
-		Source:  divideSource,
-		axes:    axisTP,
-		broken:  func(s *subject) bool { return s.moe && s.m.MoE != nil && s.m.MoE.SharedFFNSize%s.l.TP != 0 },
-		explain: func(s *subject) finding { return notDivisible(s, s.m.MoE.SharedFFNSize, "shared expert width") },
+		Title:  "TP divides the width of the shared experts",
+		Why:    "Shared experts run on the attention layers' tensor parallel group, not on ETP.",
+		Source: divideSource,
+		axes:   axisTP,
+		broken: func(s *subject) bool { return s.moe && s.m.MoE != nil && s.m.MoE.SharedFFNSize%s.l.TP != 0 },
+		explain: func(s *subject) finding {
+			return notDivisible(s, s.m.MoE.SharedFFNSize, fmt.Sprintf("shared expert width %d is", s.m.MoE.SharedFFNSize))
+		},
 	},
 	{
 		ID: "flex-group-over-64", Severity: Advice, NoticedAt: AtMoeplan,

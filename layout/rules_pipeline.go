@@ -14,7 +14,7 @@ var pipelineRules = []Rule{
 		broken: func(s *subject) bool { return s.l.Split == nil && s.m.NumLayers%s.l.PP != 0 },
 		explain: func(s *subject) finding {
 			return found(append(words("pp", NearestDivisors(s.m.NumLayers, s.l.PP)), suggestedSplit(s)...),
-				"%d layers are not divisible by PP %d (%d %% %d = %d)", s.m.NumLayers, s.l.PP, s.m.NumLayers, s.l.PP, s.m.NumLayers%s.l.PP)
+				"%s not divisible by PP %d (%d %% %d = %d)", Are(s.m.NumLayers, "layer"), s.l.PP, s.m.NumLayers, s.l.PP, s.m.NumLayers%s.l.PP)
 		},
 	},
 	{
@@ -29,7 +29,7 @@ var pipelineRules = []Rule{
 		explain: func(s *subject) finding {
 			n := s.m.NumLayers / s.l.PP
 			return found(append(words("vpp", NearestDivisors(n, s.l.VPP)), suggestedSplit(s)...),
-				"%d layers / PP %d = %d layers a rank are not divisible by VPP %d", s.m.NumLayers, s.l.PP, n, s.l.VPP)
+				"%s / PP %d = %d on a rank, not divisible by VPP %d", Count(s.m.NumLayers, "layer"), s.l.PP, n, s.l.VPP)
 		},
 	},
 	{
@@ -58,7 +58,7 @@ var pipelineRules = []Rule{
 			l := s.l
 			n, _ := microbatches(l)
 			return found(append(words("gbs=", NearestMultiples(l.MicroBatchSize*l.DP()*l.PP, l.GlobalBatchSize)), "vpp1"),
-				"%d micro-batches (GBS %d / (MBS %d * DP %d)) are not a multiple of PP %d", n, l.GlobalBatchSize, l.MicroBatchSize, l.DP(), l.PP)
+				"%s (GBS %d / (MBS %d * DP %d)), not a multiple of PP %d", Count(n, "micro-batch"), l.GlobalBatchSize, l.MicroBatchSize, l.DP(), l.PP)
 		},
 	},
 	{
@@ -73,7 +73,7 @@ var pipelineRules = []Rule{
 		},
 		explain: func(s *subject) finding {
 			n, _ := microbatches(s.l)
-			return found([]string{fmt.Sprintf("gbs=%d", s.l.MicroBatchSize*s.l.DP()*s.l.PP), "a smaller pp"}, "%d micro-batches on PP %d", n, s.l.PP)
+			return found([]string{fmt.Sprintf("gbs=%d", s.l.MicroBatchSize*s.l.DP()*s.l.PP), "a smaller pp"}, "%s on PP %d", Count(n, "micro-batch"), s.l.PP)
 		},
 	},
 }

@@ -53,7 +53,7 @@ var buildRules = []rule{
 			return c.evenChunks() && set && c.Degrees.PP > 1 && c.counted()%c.Degrees.PP == 0 && c.counted()/c.Degrees.PP%vpp != 0
 		},
 		func(c *launch) string {
-			return fmt.Sprintf("%d layers / PP %d = %d layers a rank are not divisible by VPP %d", c.counted(), c.Degrees.PP, c.counted()/c.Degrees.PP, c.Pipeline.VPP)
+			return fmt.Sprintf("%s / PP %d = %d on a rank, not divisible by VPP %d", layout.Count(c.counted(), "layer"), c.Degrees.PP, c.counted()/c.Degrees.PP, c.Pipeline.VPP)
 		},
 		virtualStagesFlag, perStageFlag, "BALANCED")),
 	layerRule(rule{

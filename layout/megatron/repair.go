@@ -2,10 +2,12 @@ package megatron
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 )
 
 // Bounds of the search for repairs, in launches that are judged, for one violation and for one command line.
@@ -124,7 +126,8 @@ type half struct {
 }
 
 // of returns the nearest changes after which the rule holds and no other error has come: single ones, and where there are
-// none, up to three together, of which each further one repairs what the one before broke. Each was judged again.
+// none, up to three together, of which each further one repairs what the one before broke. Each was judged again. Those that
+// make it another model come only where nothing else is left.
 func (p *repairer) of(f buildFailure) []string {
 	texts := []string{}
 	for _, edits := range p.editsOf(f) {
@@ -138,7 +141,7 @@ func (p *repairer) of(f buildFailure) []string {
 func (p *repairer) editsOf(f buildFailure) [][]edit {
 	budget := min(maxTriesEach, p.left)
 	p.left -= budget
-	var found [][]edit
+	var found, reshaped [][]edit
 	var halves []half
 	search := func(c *launch, r *rule, before []edit) {
 		for _, list := range c.candidates(r) {
@@ -161,6 +164,10 @@ func (p *repairer) editsOf(f buildFailure) [][]edit {
 				case !ok:
 				case next.next == nil:
 					*side++
+					if !sameShape(next.c, p.c) {
+						reshaped = append(reshaped, edits)
+						break
+					}
 					found = append(found, edits)
 				case len(edits) < maxEdits && len(halves) < maxHalves:
 					halves = append(halves, next)
@@ -173,10 +180,32 @@ func (p *repairer) editsOf(f buildFailure) [][]edit {
 		if len(found) > 0 { // fewest changes first, and no more than that
 			break
 		}
+		if len(reshaped) > 0 && !sameShape(halves[i].c, p.c) {
+			continue
+		}
 		search(halves[i].c, halves[i].next, halves[i].edits)
 	}
 	p.left += budget
+	if len(found) == 0 {
+		return reshaped[:min(len(reshaped), maxRepairs)]
+	}
 	return found
+}
+
+// sameShape reports whether two launches train the same model: the same tensors and as many experts a token. Positions,
+// padding and how the router is trained may differ.
+func sameShape(a, b *launch) bool {
+	shape := func(c *launch) arch.Model {
+		m := *c.model
+		m.MaxPositionEmbeddings, m.MakeVocabSizeDivisibleBy, m.MegatronFlags, m.Launcher = 0, 0, nil, ""
+		if m.MoE != nil {
+			e := m.MoE
+			m.MoE = &arch.MoE{NumExperts: e.NumExperts, TopK: e.TopK, FFNHiddenSize: e.FFNHiddenSize, SharedFFNSize: e.SharedFFNSize,
+				SharedExpertGate: e.SharedExpertGate, LatentSize: e.LatentSize, LayerFreq: e.LayerFreq}
+		}
+		return m
+	}
+	return reflect.DeepEqual(shape(a), shape(b))
 }
 
 // try judges the launch with the changes. It is false where the rule is still broken; next is set where another error has come.

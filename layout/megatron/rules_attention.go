@@ -32,7 +32,7 @@ var attentionRules = []rule{
 		until:  "0.15.3",
 		broken: func(c *launch) bool { g := c.Shape.QueryGroups; return g < 1 || g%c.Degrees.TP != 0 },
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d KV groups are not divisible by TP %d in release %s", c.Shape.QueryGroups, c.Degrees.TP, c.rel)
+			return fmt.Sprintf("%s not divisible by TP %d in release %s", layout.Are(c.Shape.QueryGroups, "KV group"), c.Degrees.TP, c.rel)
 		},
 		turn: []string{"--tensor-model-parallel-size", "--num-query-groups"},
 	},
@@ -56,7 +56,7 @@ var attentionRules = []rule{
 			return c.gdn() && k > 0 && c.int("linear_num_value_heads")%k != 0
 		},
 		func(c *launch) string {
-			return fmt.Sprintf("%d value heads are not a multiple of %d key heads", c.int("linear_num_value_heads"), c.int("linear_num_key_heads"))
+			return fmt.Sprintf("%s not a multiple of %d key heads", layout.Are(c.int("linear_num_value_heads"), "value head"), c.int("linear_num_key_heads"))
 		},
 		"--linear-num-value-heads", "--linear-num-key-heads"),
 	widened("gdn-heads-divisible",

@@ -168,7 +168,7 @@ var routerRules = []rule{
 			return c.groupTopK() && n != 0 && (!c.moe() || c.Shape.NumExperts%n != 0)
 		},
 		func(c *launch) string {
-			return fmt.Sprintf("%d experts are not divisible into %d groups", c.Shape.NumExperts, c.int("moe_router_num_groups"))
+			return fmt.Sprintf("%s not divisible into %d groups", layout.Are(c.Shape.NumExperts, "expert"), c.int("moe_router_num_groups"))
 		},
 		"--moe-router-num-groups", "--moe-router-group-topk"),
 	{

@@ -49,7 +49,7 @@ var hybridRules = []rule{
 		},
 		say: func(c *launch) string {
 			n := len(c.Shape.Hybrid.Segments)
-			return fmt.Sprintf("%d segments of the hybrid layer pattern are not divisible by PP %d (%d %% %d = %d)", n, c.Degrees.PP, n, c.Degrees.PP, n%c.Degrees.PP)
+			return fmt.Sprintf("%s in the hybrid layer pattern, not divisible by PP %d (%d %% %d = %d)", layout.Count(n, "segment"), c.Degrees.PP, n, c.Degrees.PP, n%c.Degrees.PP)
 		},
 		turn: []string{"--pipeline-model-parallel-size"},
 	},

@@ -52,7 +52,7 @@ var meshRules = []rule{
 			if c.WeightRemat > 1 {
 				text += fmt.Sprintf(" * %d weight shards", c.WeightRemat)
 			}
-			return fmt.Sprintf("%d GPUs are not divisible by %s = %d", d.World, text, product(d.TP, d.CP, d.PP, max(1, c.WeightRemat)))
+			return fmt.Sprintf("%s not divisible by %s = %d", layout.Are(d.World, "GPU"), text, product(d.TP, d.CP, d.PP, max(1, c.WeightRemat)))
 		},
 		"--tensor-model-parallel-size", "--context-parallel-size", "--pipeline-model-parallel-size", "WORLD_SIZE"),
 	{
@@ -168,7 +168,7 @@ var meshRules = []rule{
 		},
 		func(c *launch) string {
 			d := c.Degrees
-			text := fmt.Sprintf("%d GPUs are not divisible by ETP %d * EP %d * PP %d", d.World, d.ETP, d.EP, d.PP)
+			text := fmt.Sprintf("%s not divisible by ETP %d * EP %d * PP %d", layout.Are(d.World, "GPU"), d.ETP, d.EP, d.PP)
 			if c.ExpertWeightRemat > 1 {
 				text += fmt.Sprintf(" * %d expert weight shards", c.ExpertWeightRemat)
 			}

@@ -25,7 +25,7 @@ var moeRules = []rule{
 		func(c *launch) bool { return c.Degrees.EP > 1 && c.moe() && c.Shape.NumExperts%c.Degrees.EP != 0 },
 		func(c *launch) string {
 			e, ep := c.Shape.NumExperts, c.Degrees.EP
-			return fmt.Sprintf("%d experts are not divisible by EP %d (%d %% %d = %d)", e, ep, e, ep, e%ep)
+			return fmt.Sprintf("%s not divisible by EP %d (%d %% %d = %d)", layout.Are(e, "expert"), ep, e, ep, e%ep)
 		},
 		"--expert-model-parallel-size", "--num-experts"),
 	{

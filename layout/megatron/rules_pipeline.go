@@ -43,7 +43,7 @@ var pipelineRules = []rule{
 			return c.perStageDecides() && c.counted()%c.Degrees.PP == 0 && (n < 1 || c.counted()/c.Degrees.PP%n != 0)
 		},
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d layers / PP %d = %d layers a rank are not divisible by %d layers per virtual stage", c.counted(), c.Degrees.PP,
+			return fmt.Sprintf("%s / PP %d = %d on a rank, not divisible by %d per virtual stage", layout.Count(c.counted(), "layer"), c.Degrees.PP,
 				c.counted()/c.Degrees.PP, c.int("num_layers_per_virtual_pipeline_stage"))
 		},
 		turn: []string{perStageFlag, "--pipeline-model-parallel-size"},
@@ -164,9 +164,9 @@ func (c *launch) perStageDecides() bool {
 
 func sayCounted(c *launch) string {
 	n, pp := c.counted(), c.Degrees.PP
-	text := fmt.Sprintf("%d layers", n)
+	text := layout.Are(n, "layer")
 	if n != c.Shape.NumLayers {
-		text = fmt.Sprintf("%d layers and embedding or loss counted as layers = %d", c.Shape.NumLayers, n)
+		text = fmt.Sprintf("%s and embedding or loss counted as layers = %d,", layout.Count(c.Shape.NumLayers, "layer"), n)
 	}
-	return fmt.Sprintf("%s are not divisible by PP %d (%d %% %d = %d)", text, pp, n, pp, n%pp)
+	return fmt.Sprintf("%s not divisible by PP %d (%d %% %d = %d)", text, pp, n, pp, n%pp)
 }

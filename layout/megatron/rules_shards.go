@@ -13,7 +13,7 @@ var shardRules = []rule{
 			"Tensor parallelism already cuts a weight into TP parts; --tensor-parallel-num-weight-shards cuts further."),
 		broken: func(c *launch) bool { return tooFewShards(c.s, "tensor_parallel_num_weight_shards", c.Degrees.TP) },
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d weight shards are fewer than TP %d", c.int("tensor_parallel_num_weight_shards"), c.Degrees.TP)
+			return fmt.Sprintf("%s fewer than TP %d", layout.Are(c.int("tensor_parallel_num_weight_shards"), "weight shard"), c.Degrees.TP)
 		},
 		turn: []string{"--tensor-parallel-num-weight-shards", "--tensor-model-parallel-size"},
 	},
@@ -22,7 +22,7 @@ var shardRules = []rule{
 			"Each tensor parallel part is cut into the same number of shards."),
 		broken: func(c *launch) bool { return oddShards(c.s, "tensor_parallel_num_weight_shards", c.Degrees.TP) },
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d weight shards are not divisible by TP %d", c.int("tensor_parallel_num_weight_shards"), c.Degrees.TP)
+			return fmt.Sprintf("%s not divisible by TP %d", layout.Are(c.int("tensor_parallel_num_weight_shards"), "weight shard"), c.Degrees.TP)
 		},
 		turn: []string{"--tensor-parallel-num-weight-shards", "--tensor-model-parallel-size"},
 	},
@@ -33,7 +33,7 @@ var shardRules = []rule{
 			return tooFewShards(c.s, "expert_tensor_parallel_num_weight_shards", c.Degrees.ETP)
 		},
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d expert weight shards are fewer than ETP %d", c.int("expert_tensor_parallel_num_weight_shards"), c.Degrees.ETP)
+			return fmt.Sprintf("%s fewer than ETP %d", layout.Are(c.int("expert_tensor_parallel_num_weight_shards"), "expert weight shard"), c.Degrees.ETP)
 		},
 		turn: []string{"--expert-tensor-parallel-num-weight-shards", "--expert-tensor-parallel-size"},
 	},
@@ -42,7 +42,7 @@ var shardRules = []rule{
 			"As for dense weights, against ETP."),
 		broken: func(c *launch) bool { return oddShards(c.s, "expert_tensor_parallel_num_weight_shards", c.Degrees.ETP) },
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d expert weight shards are not divisible by ETP %d", c.int("expert_tensor_parallel_num_weight_shards"), c.Degrees.ETP)
+			return fmt.Sprintf("%s not divisible by ETP %d", layout.Are(c.int("expert_tensor_parallel_num_weight_shards"), "expert weight shard"), c.Degrees.ETP)
 		},
 		turn: []string{"--expert-tensor-parallel-num-weight-shards", "--expert-tensor-parallel-size"},
 	},

@@ -82,7 +82,7 @@ var unevenRules = []rule{
 		},
 		say: func(c *launch) string {
 			layers, stages := c.middle()
-			return fmt.Sprintf("%s leave %d layers for %d stages", c.countsText(), layers, stages)
+			return fmt.Sprintf("%s leave %s for %s", c.countsText(), layout.Count(layers, "layer"), layout.Count(stages, "stage"))
 		},
 		turn: []string{"--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers", "--pipeline-model-parallel-size", "--num-layers"},
 	},
@@ -103,7 +103,7 @@ var unevenRules = []rule{
 		},
 		say: func(c *launch) string {
 			layers, stages := c.middle()
-			return fmt.Sprintf("%s leave %d layers for %d stages (%d %% %d = %d)", c.countsText(), layers, stages, layers, stages, layers%stages)
+			return fmt.Sprintf("%s leave %s for %s (%d %% %d = %d)", c.countsText(), layout.Count(layers, "layer"), layout.Count(stages, "stage"), layers, stages, layers%stages)
 		},
 		turn: []string{"--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers", "--pipeline-model-parallel-size"},
 	},
@@ -117,7 +117,7 @@ var unevenRules = []rule{
 		},
 		say: func(c *launch) string {
 			layers, stages := c.middle()
-			return fmt.Sprintf("%d layers / %d stages = %d are not divisible by VPP %d", layers, stages, layers/stages, c.Pipeline.VPP)
+			return fmt.Sprintf("%s / %s = %d, not divisible by VPP %d", layout.Count(layers, "layer"), layout.Count(stages, "stage"), layers/stages, c.Pipeline.VPP)
 		},
 		turn: []string{virtualStagesFlag, "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"},
 	},
@@ -142,7 +142,7 @@ var unevenRules = []rule{
 			return c.accountingDecides() && set && c.counted()%c.Degrees.PP == 0 && c.counted()/c.Degrees.PP%vpp != 0
 		},
 		say: func(c *launch) string {
-			return fmt.Sprintf("%d layers (embedding and loss counted) / PP %d = %d are not divisible by VPP %d", c.counted(), c.Degrees.PP,
+			return fmt.Sprintf("%s (embedding and loss counted) / PP %d = %d, not divisible by VPP %d", layout.Count(c.counted(), "layer"), c.Degrees.PP,
 				c.counted()/c.Degrees.PP, c.Pipeline.VPP)
 		},
 		turn: []string{virtualStagesFlag, perStageFlag, "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"},
