@@ -193,7 +193,7 @@ func (p *pricer) anyFits(r *Request) (fits bool, looked int) {
 	if err != nil {
 		return false, 0
 	}
-	keep, err := r.keeps()
+	keep, _, err := r.keeps()
 	if err != nil {
 		return false, 0
 	}

@@ -42,6 +42,8 @@ type finding struct {
 	fit    int64
 	// excluded counts legal layouts that the request's condition left out.
 	excluded int64
+	// failed is why the condition could not be evaluated on some layout; nil if it could on all.
+	failed error
 	// miss is the layout that exceeds the limit by least.
 	miss     layout.Layout
 	missOver int64 // bytes, 0 for none
@@ -73,7 +75,7 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 		return nil, found.noLayout(r.Model, space)
 	}
 	if out.Searched.Excluded == out.Searched.Legal {
-		return nil, &layout.NoLayoutError{Message: fmt.Sprintf("none of %d legal layouts meets %q", out.Searched.Legal, r.Where)}
+		return nil, &layout.NoLayoutError{Message: fmt.Sprintf("none of %d legal layouts meets %q", out.Searched.Legal, r.Where) + found.failure("; it cannot be evaluated on some: ")}
 	}
 	if r.Pareto {
 		out.Pareto = found.front(p.budget)
@@ -96,12 +98,25 @@ func Search(ctx context.Context, r Request) (*Result, error) {
 		p.explain(&r, out)
 	}
 	out.Notes = p.notes(&r, out)
+	if failure := found.failure("left out, because the condition cannot be evaluated on them, are some layouts: "); failure != "" {
+		out.Notes = append(out.Notes, failure)
+	}
 	out.Searched.Seconds = time.Since(start).Seconds()
 	return out, nil
 }
 
 // findings are those of all parts, in the order of the parts.
 type findings []*finding
+
+// failure says why the condition could not be evaluated on some layout, after the given words; "" if it could on all.
+func (f findings) failure(before string) string {
+	for _, part := range f {
+		if part.failed != nil {
+			return before + part.failed.Error()
+		}
+	}
+	return ""
+}
 
 // sweep prices a space, one part per candidate of PP so that no two workers share a split. The result depends on
 // the space alone, never on the number of workers.
@@ -121,11 +136,13 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 			if err != nil {
 				return err
 			}
-			keep, err := r.keeps()
+			keep, failed, err := r.keeps()
 			if err != nil {
 				return err
 			}
-			parts[i], err = p.sweepPart(ctx, &part, keep, r.Pareto)
+			if parts[i], err = p.sweepPart(ctx, &part, keep, r.Pareto); err == nil {
+				parts[i].failed = failed()
+			}
 			return err
 		})
 	}
@@ -135,16 +152,17 @@ func sweep(ctx context.Context, r *Request, space *layout.Space) (findings, erro
 	return parts, nil
 }
 
-// keeps compiles the conditions that layouts must meet beyond legality, for one worker; nil if there are none.
-func (r *Request) keeps() (func(*layout.Layout) bool, error) {
+// keeps compiles the conditions that layouts must meet beyond legality, for one worker; nil if there are none. failed says
+// afterwards why one could not be evaluated, if so.
+func (r *Request) keeps() (keep func(*layout.Layout) bool, failed func() error, err error) {
 	if r.Where == "" {
-		return r.keep, nil
+		return r.keep, func() error { return nil }, nil
 	}
 	condition, err := where.Compile(r.Where)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func(l *layout.Layout) bool { return (r.keep == nil || r.keep(l)) && condition.Holds(l) }, nil
+	return func(l *layout.Layout) bool { return (r.keep == nil || r.keep(l)) && condition.Holds(l) }, condition.Err, nil
 }
 
 // checkEvery is how many layouts a worker prices between looks at the context.

@@ -36,7 +36,7 @@ const (
 	maxNodes = 500
 )
 
-// Predicate is a compiled condition. It is not safe for concurrent use; Clone makes another.
+// Predicate is a compiled condition. It is not safe for concurrent use.
 type Predicate struct {
 	program *vm.Program
 	machine vm.VM
@@ -71,9 +71,6 @@ func (f *loopFinder) Visit(node *ast.Node) {
 	}
 }
 
-// Clone returns a predicate of its own for another goroutine.
-func (p *Predicate) Clone() *Predicate { return &Predicate{program: p.program} }
-
 // Holds reports whether a layout meets the condition. A condition that cannot be evaluated, such as a division by zero,
 // does not hold; Err then says why.
 func (p *Predicate) Holds(l *layout.Layout) bool {
@@ -81,14 +78,16 @@ func (p *Predicate) Holds(l *layout.Layout) bool {
 		l.NumMicrobatches(), l.SeqLength, l.Recompute.String()}
 	out, err := p.machine.Run(p.program, p.row)
 	if err != nil {
-		p.err = err
+		if p.err == nil {
+			p.err = fmt.Errorf("%s: %s", l, strings.Split(err.Error(), "\n")[0])
+		}
 		return false
 	}
 	holds, _ := out.(bool)
 	return holds
 }
 
-// Err is the last failure of an evaluation, or nil.
+// Err is the first failure of an evaluation, with the layout, or nil.
 func (p *Predicate) Err() error { return p.err }
 
 // Field is one name that predicates may use.

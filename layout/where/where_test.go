@@ -80,3 +80,17 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+// A condition that cannot be evaluated on a layout does not hold there, and is not forgotten.
+func TestCannotBeEvaluated(t *testing.T) {
+	p, err := Compile("ep % (tp-2) == 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Holds(example()) {
+		t.Error("a remainder by 0 holds")
+	}
+	if p.Err() == nil || !strings.Contains(p.Err().Error(), "tp2 cp1 pp8") || !strings.Contains(p.Err().Error(), "divide by zero") {
+		t.Errorf("error %v, want the layout and the division", p.Err())
+	}
+}
