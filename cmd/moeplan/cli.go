@@ -77,29 +77,14 @@ type streams struct{ out, err io.Writer }
 
 // run parses and executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var g grammar
 	exited := -1
 	out := &sticky{w: stdout}
-	results := outputTo(out, stdout, os.Getenv)
-	parser, err := kong.New(&g,
-		kong.Name("moeplan"),
-		kong.Description(description),
-		kong.Writers(out, stderr),
-		kong.Exit(func(code int) { exited = code }),
-		kong.WithHyphenPrefixedParameters(true), // so that --seq -5 is an error about -5
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.ExplicitGroups(helpGroups),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{results, stderr}),
-	)
+	from := newSettings(os.Getenv)
+	s := streams{outputTo(out, stdout, os.Getenv), stderr}
+	parser, err := newParser(grammarFor(args), s, func(code int) { exited = code },
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s), kong.Resolvers(from), kong.Bind(from))
 	if err != nil {
 		return complain(stderr, err, false)
-	}
-	from := newSettings(parser.Model, os.Getenv)
-	for _, o := range []kong.Option{kong.Resolvers(from), kong.Bind(from)} {
-		if err := o.Apply(parser); err != nil {
-			return complain(stderr, err, false)
-		}
 	}
 	asJSON := wantsJSON(args)
 	if err := missingValue(parser.Model.Node, args); err != nil {
@@ -123,6 +108,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = out.err
 	}
 	return complain(stderr, err, asJSON)
+}
+
+// newParser knows how moeplan's command lines are read and how its help looks; exit is told where that was all that was asked.
+func newParser(grammar any, s streams, exit func(code int), options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(grammar, append(options,
+		kong.Name("moeplan"),
+		kong.Description(description),
+		kong.Writers(s.out, s.err),
+		kong.Exit(exit),
+		kong.WithHyphenPrefixedParameters(true), // so that --seq -5 is an error about -5
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(helpGroups),
+	)...)
 }
 
 // sticky remembers the first failure to write a result, so that it is never taken for success.

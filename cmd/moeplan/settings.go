@@ -27,8 +27,7 @@ const (
 // working directory or the nearest above it), then the person's (moeplan/moeplan.yaml in the user's configuration
 // directory). It is a kong.Resolver.
 type settings struct {
-	env  func(string) string
-	keys []string
+	env func(string) string
 	// files are read when the first flag asks, so that a file at fault stops no command that would not read it.
 	loaded bool
 	files  []config.Setting // the project's first
@@ -37,23 +36,23 @@ type settings struct {
 	used map[string]config.Setting
 }
 
-// newSettings knows its keys from the grammar: the flags of the default command that say what is asked and searched.
-func newSettings(app *kong.Application, env func(string) string) *settings {
-	s := &settings{env: env, used: map[string]config.Setting{}}
-	for _, f := range everyFlag(app.Node) { // those of the default command
-		group := ""
-		if f.Group != nil {
-			group = f.Group.Key
-		}
-		if slices.Contains([]string{"question", "machine", "run", "search"}, group) || f.Name == "top" || f.Name == "objective" {
-			s.keys = append(s.keys, f.Name)
-		}
-	}
-	return s
+// settingKeys are what can be set: the flags of the default command that say what is asked and searched, in its order.
+// They are written out so that no other command has to build that one's grammar; TestSettingKeys holds them to it.
+var settingKeys = []string{
+	"model", "gpus", "gpu",
+	"domain", "gpus-per-node", "memory-gib", "nic-gbit", "nvlink-gbps", "hbm-gbps", "bf16-tflops", "sm",
+	"seq", "global-batch", "precision", "imbalance", "moments", "grads", "order", "headroom", "reserve-gib", "offload",
+	"trainable-fraction", "calibration",
+	"tp", "cp", "pp", "ep", "etp", "vpp", "mbs", "recompute", "where", "wide", "objective",
+	"top",
+}
+
+func newSettings(env func(string) string) *settings {
+	return &settings{env: env, used: map[string]config.Setting{}}
 }
 
 // knows reports whether a key can be set.
-func (s *settings) knows(key string) bool { return slices.Contains(s.keys, key) }
+func (s *settings) knows(key string) bool { return slices.Contains(settingKeys, key) }
 
 // Validate is part of kong.Resolver.
 func (s *settings) Validate(*kong.Application) error { return nil }
@@ -123,7 +122,7 @@ func (s *settings) load() error {
 		if err != nil {
 			return &coded{exitUsage, err}
 		}
-		found, err := config.ReadSettings(path, f, s.keys)
+		found, err := config.ReadSettings(path, f, settingKeys)
 		f.Close()
 		if err != nil {
 			return &coded{exitUsage, err}
@@ -183,7 +182,7 @@ func (s *settings) blame(err error) error {
 		return nil
 	}
 	text := err.Error()
-	for _, key := range s.keys {
+	for _, key := range settingKeys {
 		from, ok := s.used[key]
 		if !ok || !strings.Contains(text+" ", "--"+key+" ") && !strings.Contains(text, "--"+key+":") && !strings.Contains(text, "--"+key+"=") {
 			continue
@@ -201,7 +200,7 @@ func (s *settings) blame(err error) error {
 func (s *settings) note() string {
 	byFile := map[string][]string{}
 	var files []string
-	for _, key := range s.keys {
+	for _, key := range settingKeys {
 		used, ok := s.used[key]
 		if !ok || used.Line == 0 {
 			continue
