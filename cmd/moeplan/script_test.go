@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		"plancheck": func() { helper(checkPlanFile) },
 		// rankscheck FILE holds groups in the default order against their definition, computed here from scratch.
 		"rankscheck": func() { helper(checkRanksFile) },
+		// startcost ARGS... runs moeplan and prints how many bytes it allocated; see TestStart.
+		"startcost": func() { helper(startCost) },
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // SizeCheck compares the sizes that a model's name states with those that its shape has.
@@ -23,16 +24,21 @@ type SizeCheck struct {
 }
 
 var (
-	sizeWord     = regexp.MustCompile(`(?i)(^|[-_/. ])(a?)([0-9]+(?:\.[0-9]+)?)([bt])($|[-_/. ])`)
-	expertsWord  = regexp.MustCompile(`(?i)(^|[-_/. ])[0-9]+e($|[-_/. ])`)
-	timesWord    = regexp.MustCompile(`(?i)(^|[-_/. ])[0-9]+x[0-9]`)
+	sizeWord     = lazily(`(?i)(^|[-_/. ])(a?)([0-9]+(?:\.[0-9]+)?)([bt])($|[-_/. ])`)
+	expertsWord  = lazily(`(?i)(^|[-_/. ])[0-9]+e($|[-_/. ])`)
+	timesWord    = lazily(`(?i)(^|[-_/. ])[0-9]+x[0-9]`)
 	sizeTolerant = [2]float64{0.10, 0.30}
 )
+
+// lazily compiles an expression when it is first used, so that programs that import no model do not wait for it when they start.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // checkSize uses the first name that states a size. It is nil if none does: "8x7B" counts experts, not parameters.
 func checkSize(names []string, m *Model) *SizeCheck {
 	for _, name := range names {
-		if timesWord.MatchString(name) {
+		if timesWord().MatchString(name) {
 			continue
 		}
 		total, active, words := statedSize(name)
@@ -63,7 +69,7 @@ func statedSize(name string) (total, active float64, words []string) {
 	var plain []float64
 	// Neighbouring words share a separator, so each match starts at the end of the last one's word.
 	for at := 0; at < len(name); {
-		loc := sizeWord.FindStringSubmatchIndex(name[at:])
+		loc := sizeWord().FindStringSubmatchIndex(name[at:])
 		if loc == nil {
 			break
 		}
@@ -83,7 +89,7 @@ func statedSize(name string) (total, active float64, words []string) {
 		at += loc[9]
 	}
 	switch {
-	case len(plain) == 1 && active == 0 && expertsWord.MatchString(name):
+	case len(plain) == 1 && active == 0 && expertsWord().MatchString(name):
 		active = plain[0]
 	case len(plain) == 1:
 		total = plain[0]

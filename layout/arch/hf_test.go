@@ -289,7 +289,7 @@ func TestSizeCheck(t *testing.T) {
 		{"Llama-4-Scout-17B-16E-Instruct", 0, 17e9}, {"OLMoE-1B-7B-0924", 7e9, 1e9}, {"Mixtral-8x7B-v0.1", 0, 0}, {"DeepSeek-V3", 0, 0},
 		{"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 30e9, 3e9}, {"config.json", 0, 0}, {"qwen3_0.6b", 0.6e9, 0},
 	} {
-		if total, active, _ := statedSize(tt.name); timesWord.MatchString(tt.name) != (tt.name == "Mixtral-8x7B-v0.1") || !timesWord.MatchString(tt.name) && (total != tt.total || active != tt.active) {
+		if total, active, _ := statedSize(tt.name); timesWord().MatchString(tt.name) != (tt.name == "Mixtral-8x7B-v0.1") || !timesWord().MatchString(tt.name) && (total != tt.total || active != tt.active) {
 			t.Errorf("%s: %g and %g", tt.name, total, active)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Dialect is a way to write a launch down.
@@ -42,11 +43,16 @@ func (d Dialect) Supported() bool {
 }
 
 var (
-	yamlKey = regexp.MustCompile(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
+	yamlKey = lazily(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
 	// runtimeRow is one of ModelZoo's: a name, then eight or more numbers, then a dispatcher.
-	runtimeRow = regexp.MustCompile(`(?m)^[A-Za-z][\w.-]*([ \t]+[0-9]+){8,}[ \t]+(alltoall|allgather|flex|deepep|hybridep)\b`)
-	shellSigns = regexp.MustCompile(`(?m)^\s*(export\s+\w+=|\w+=\S*$|\w+\+?=\(|if \[|for \w+ in|source |\. |set -|torchrun|python3?\s|srun|exec |function |\w+\(\)\s*\{|#SBATCH)`)
+	runtimeRow = lazily(`(?m)^[A-Za-z][\w.-]*([ \t]+[0-9]+){8,}[ \t]+(alltoall|allgather|flex|deepep|hybridep)\b`)
+	shellSigns = lazily(`(?m)^\s*(export\s+\w+=|\w+=\S*$|\w+\+?=\(|if \[|for \w+ in|source |\. |set -|torchrun|python3?\s|srun|exec |function |\w+\(\)\s*\{|#SBATCH)`)
 )
+
+// lazily compiles an expression when it is first used, so that programs that read no script do not wait for it when they start.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Detect says which dialect a file is in and by what it was recognised. It looks at the name, the first line and the
 // keys, and decides nothing else: a file that looks like a script may still fail to parse. Dialects for which Supported
@@ -65,7 +71,7 @@ func Detect(name string, content []byte) (Dialect, string) {
 		return Bash, "it has #SBATCH lines"
 	case strings.HasPrefix(first, "{"):
 		return detectJSON(text)
-	case path.Base(name) == "runtime.conf" || runtimeRow.MatchString(text):
+	case path.Base(name) == "runtime.conf" || runtimeRow().MatchString(text):
 		return RuntimeConf, "rows of model, TP, PP, EP, CP, VPP, MBS, GBS, layers, dispatcher"
 	case ext == ".toml" || regexp.MustCompile(`(?m)^\[(job|training|parallelism|model)\]\s*$`).MatchString(text):
 		return Torchtitan, "TOML with torchtitan's tables"
@@ -81,7 +87,7 @@ func Detect(name string, content []byte) (Dialect, string) {
 			continue
 		}
 		lines++
-		if yamlKey.MatchString(line) || strings.HasPrefix(line, "- ") {
+		if yamlKey().MatchString(line) || strings.HasPrefix(line, "- ") {
 			keys++
 		}
 		if lines >= 200 {
@@ -91,7 +97,7 @@ func Detect(name string, content []byte) (Dialect, string) {
 	switch {
 	case lines > 0 && keys*10 >= lines*9:
 		return detectYAML(text)
-	case shellSigns.MatchString(text):
+	case shellSigns().MatchString(text):
 		return Bash, "it has shell assignments or commands"
 	}
 	return Unknown, "neither a script nor a configuration that is known"
@@ -116,7 +122,7 @@ func detectJSON(text string) (Dialect, string) {
 func detectYAML(text string) (Dialect, string) {
 	top := map[string]bool{}
 	for line := range strings.Lines(text) {
-		if yamlKey.MatchString(line) {
+		if yamlKey().MatchString(line) {
 			key, _, _ := strings.Cut(line, ":")
 			top[key] = true
 		}

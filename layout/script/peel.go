@@ -3,7 +3,6 @@ package script
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -40,11 +39,11 @@ var (
 	remote       = []string{"ssh", "pdsh", "pssh", "parallel-ssh", "clush"}
 	launchers    = []string{"torchrun", "deepspeed", "accelerate", "megatron"}
 	swiftTasks   = []string{"pt", "sft", "rlhf", "export"}
-	pythonName   = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
+	pythonName   = lazily(`^(python|pypy)[0-9.]*$`)
 	torchModules = []string{"torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.multiprocessing"}
 )
 
-func isPython(word string) bool { return pythonName.MatchString(path.Base(word)) }
+func isPython(word string) bool { return pythonName().MatchString(path.Base(word)) }
 
 func known(word string) bool {
 	base := path.Base(word)

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -9,8 +8,8 @@ import (
 )
 
 var (
-	wideFormat = regexp.MustCompile(`%[-+ #0]*(\*|[0-9]{4,}|[0-9]*\.(\*|[0-9]{4,}))`)
-	formatVerb = regexp.MustCompile(`%(%|[-+ #0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z])`)
+	wideFormat = lazily(`%[-+ #0]*(\*|[0-9]{4,}|[0-9]*\.(\*|[0-9]{4,}))`)
+	formatVerb = lazily(`%(%|[-+ #0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z])`)
 )
 
 // printFormat gives the interpreter's printf what it lacks: %q, -v and --. Widths of four digits and more, which could
@@ -23,11 +22,11 @@ func printFormat(rest []string) []string {
 	if len(rest) > 0 && rest[0] == "--" {
 		rest = rest[1:]
 	}
-	if len(rest) == 0 || wideFormat.MatchString(rest[0]) {
+	if len(rest) == 0 || wideFormat().MatchString(rest[0]) {
 		return nothing
 	}
 	format, args := rest[0], quoteArguments(rest[0], rest[1:])
-	format = formatVerb.ReplaceAllStringFunc(format, func(v string) string {
+	format = formatVerb().ReplaceAllStringFunc(format, func(v string) string {
 		if strings.HasSuffix(v, "q") {
 			return v[:len(v)-1] + "s"
 		}
@@ -57,7 +56,7 @@ func printFormat(rest []string) []string {
 // quoteArguments quotes the arguments that %q stands for; a format is used again until its arguments are used up.
 func quoteArguments(format string, args []string) []string {
 	var verbs []string
-	for _, v := range formatVerb.FindAllString(format, -1) {
+	for _, v := range formatVerb().FindAllString(format, -1) {
 		if v != "%%" {
 			verbs = append(verbs, v)
 		}

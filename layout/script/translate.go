@@ -65,9 +65,9 @@ func onlyUnsupported(s *Script) error {
 }
 
 var (
-	dottedOverride = regexp.MustCompile(`^\+{0,2}(model|train|ddp|optimizer|dataset|dist|mixed_precision|comm_overlap|checkpoint|tokenizer|logger|rng|scheduler|profiling)(\.[A-Za-z_][A-Za-z0-9_.]*)?=`)
-	underscored    = regexp.MustCompile(`^--[a-z0-9]+(_[a-z0-9]+)+(=|$)`)
-	dashedMegatron = regexp.MustCompile(`^--(tensor-model-parallel-size|pipeline-model-parallel-size|num-layers|hidden-size|micro-batch-size|global-batch-size|hybrid-layer-pattern|num-experts|use-mcore-models|seq-length|use-distributed-optimizer|bf16|sequence-parallel|expert-model-parallel-size|context-parallel-size|fake-process-group)$`)
+	dottedOverride = lazily(`^\+{0,2}(model|train|ddp|optimizer|dataset|dist|mixed_precision|comm_overlap|checkpoint|tokenizer|logger|rng|scheduler|profiling)(\.[A-Za-z_][A-Za-z0-9_.]*)?=`)
+	underscored    = lazily(`^--[a-z0-9]+(_[a-z0-9]+)+(=|$)`)
+	dashedMegatron = lazily(`^--(tensor-model-parallel-size|pipeline-model-parallel-size|num-layers|hidden-size|micro-batch-size|global-batch-size|hybrid-layer-pattern|num-experts|use-mcore-models|seq-length|use-distributed-optimizer|bf16|sequence-parallel|expert-model-parallel-size|context-parallel-size|fake-process-group)$`)
 )
 
 // argsDialect says in which dialect a launch speaks, and by what it was recognised.
@@ -104,12 +104,12 @@ func argsDialect(c *Command) (Dialect, string) {
 		return DeepSpeed, has("--deepspeed", "--deepspeed_config", "--deepspeed-config") + " is given"
 	case strings.Contains(base, "megatron_gpt_") || first(regexp.MustCompile(`^\+{0,2}(trainer\.(num_nodes|devices)|exp_manager\.|model\.megatron_amp)`)) != "":
 		return NeMo, "NeMo's Hydra keys"
-	case first(dashedMegatron) != "":
-		return Megatron, first(dashedMegatron) + " is given"
+	case first(dashedMegatron()) != "":
+		return Megatron, first(dashedMegatron()) + " is given"
 	case strings.Contains(base, "run_script") || strings.Contains(base, "run_recipe") || strings.Contains(base, "setup_experiment") || has("-mr", "--model_recipe_name") != "":
 		return Bridge, "Megatron-Bridge's performance scripts"
-	case first(dottedOverride) != "":
-		return Bridge, first(dottedOverride) + " is given"
+	case first(dottedOverride()) != "":
+		return Bridge, first(dottedOverride()) + " is given"
 	case swiftFlag(c.Args) != "":
 		return Swift, swiftFlag(c.Args) + " is given"
 	}
@@ -119,7 +119,7 @@ func argsDialect(c *Command) (Dialect, string) {
 // swiftFlag is a parallel size written with underscores.
 func swiftFlag(args []string) string {
 	for _, a := range args {
-		if name, _, _ := strings.Cut(a, "="); underscored.MatchString(a) && layoutFlags[strings.ReplaceAll(name, "_", "-")] {
+		if name, _, _ := strings.Cut(a, "="); underscored().MatchString(a) && layoutFlags[strings.ReplaceAll(name, "_", "-")] {
 			return name
 		}
 	}
@@ -168,7 +168,7 @@ func flagged(args []string) (pairs [][2]string, rest []string) {
 		}
 		name, value, joined := strings.Cut(args[i], "=")
 		var values []string
-		for !joined && i+1 < len(args) && (!isOption(args[i+1]) || isNumber(args[i+1])) && !dottedOverride.MatchString(args[i+1]) {
+		for !joined && i+1 < len(args) && (!isOption(args[i+1]) || isNumber(args[i+1])) && !dottedOverride().MatchString(args[i+1]) {
 			i++
 			values = append(values, args[i])
 		}

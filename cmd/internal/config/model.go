@@ -26,7 +26,7 @@ func ReadModel(name string, r io.Reader) (*arch.Model, error) {
 	if err := d.decode(m); err != nil {
 		return nil, err
 	}
-	if !idForm.MatchString(m.ID) {
+	if !idForm().MatchString(m.ID) {
 		return nil, d.at("id", "%q is no name: lower case letters, digits, dots and dashes", m.ID)
 	}
 	if len(m.MegatronFlags) == 0 {

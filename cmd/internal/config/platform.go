@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/moeplan/moeplan/topology"
@@ -63,7 +64,7 @@ const (
 )
 
 // idForm is what a platform may be called.
-var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
 
 // ReadPlatform reads a platform of a person's own. name is that of the file, for errors and as the figures' source.
 func ReadPlatform(name string, r io.Reader) (*topology.Platform, error) {
@@ -87,7 +88,7 @@ func ReadPlatform(name string, r io.Reader) (*topology.Platform, error) {
 		}
 		return fmt.Errorf("%s", problem)
 	}
-	if !idForm.MatchString(file.ID) {
+	if !idForm().MatchString(file.ID) {
 		return nil, at("id", "%q is no name: lower case letters, digits, dots and dashes", file.ID)
 	}
 	p := &topology.Platform{ID: file.ID, Name: file.Name, Arch: file.Arch}
