@@ -34,7 +34,7 @@ type grammar struct {
 
 	Evidence evidenceCmd `cmd:"" group:"validate" help:"Say what a run's log proves, alone or against another."`
 
-	Workflow  workflowCmd  `cmd:"" group:"rest" help:"These phases as a checklist, filled in for the best plan."`
+	Workflow  workflowCmd  `cmd:"" group:"rest" help:"These phases as a checklist, filled in for a layout."`
 	Report    reportCmd    `cmd:"" group:"rest" help:"Write the answer as one HTML file with pictures."`
 	Serve     serveCmd     `cmd:"" group:"rest" help:"Serve that page on this machine, with a form to change the question."`
 	Explain   explainCmd   `cmd:"" group:"rest" help:"Explain a rule or a term, or list them."`

@@ -37,12 +37,12 @@ Exit codes: 0 every line was answered; 1 failure to read or write.`
 
 // Help is of moeplan workflow.
 func (workflowCmd) Help() string {
-	return `Prints the steps of the field's workflow (contract, fit, scale, profile, retune, validate) as a checklist, filled in for the
-best plan.
+	return `Prints the steps of the field's workflow (contract, fit, scale, profile, retune, validate) as a checklist, filled in for a
+layout or, without one, for the best plan.
 
-  moeplan workflow --gpus 256 --model qwen3-235b
+  moeplan workflow --gpus 256 --model qwen3-235b 'tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm'
 
-Exit codes: 0 done; 2 no legal layout; 3 nothing fits; 80 usage.`
+Exit codes: 0 done; 2 the layout breaks a rule; 3 no layout was given and nothing fits; 80 usage.`
 }
 
 // Help is of moeplan next.

@@ -63,6 +63,7 @@ var outputs = []struct {
 	{"recipes", recipeJSON{}, "moeplan recipes -o json", true, []string{"recipes --model dsv3 -o json", "recipes hybridep -o json"}},
 	{"config-show", settingRow{}, "moeplan config show -o json", true, []string{"config show --gpus 8 -o json"}},
 	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json@" + theLayout}},
+	{"workflow", plan.Workflow{}, "moeplan workflow -o json", false, []string{"workflow --gpus 256 --model qwen3-235b -o json@" + theLayout}},
 	{"validate-memory", memoryJSON{}, "moeplan validate -o json", false, []string{"validate -o json"}},
 	{"version", build{}, "moeplan version -o json", false, []string{"version -o json"}},
 	{"error", errorJSON{}, "one line on standard error, with -o json", false, nil},

@@ -8,26 +8,37 @@ import (
 )
 
 type workflowCmd struct {
+	Layout []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
+	Why    bool     `help:"Add the source of each line."`
+	Plan   string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
+
 	machine  `embed:""`
 	runFlags `embed:""`
+	Output   string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
 }
 
 func (c *workflowCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.request(&c.runFlags)
+	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
+	if c.Plan != "" {
+		if err := e.fromPlan(); err != nil {
+			return err
+		}
+	}
+	r, err := e.request(&e.runFlags)
 	if err != nil {
 		return err
 	}
-	result, err := plan.Search(ctx, r)
+	l, err := chosenLayout(ctx, e.Layout, &r)
 	if err != nil {
 		return err
 	}
-	if len(result.Plans) == 0 {
-		return nothingFits(result)
-	}
-	next, err := plan.Next(ctx, r, result.Plans[0].Layout)
+	w, err := plan.WorkflowOf(ctx, r, l)
 	if err != nil {
 		return err
 	}
-	report.Workflow(s.out, result, next)
+	if c.Output == "json" {
+		return writeJSON(s.out, w)
+	}
+	report.Workflow(s.out, w, c.Why)
 	return nil
 }

@@ -22,7 +22,7 @@ type Choice struct {
 	SavedBytes int64 `json:"saved"`
 	PeakBytes  int64 `json:"peak_allocated"`
 	Grade      Grade `json:"grade"`
-	// TimeMS is the change of the bring-up step time by our model; null where it prices no such thing.
+	// TimeMS is the change of the step time as written, eager, by our model; null where it prices no such thing.
 	TimeMS *float64 `json:"step_time_change_ms"`
 	// HostBytes is the host memory per GPU that it takes, TrafficBytes what crosses the host link each step.
 	HostBytes    int64 `json:"host_bytes"`
@@ -49,7 +49,7 @@ type chooser struct {
 // choices tries every recompute module, offload and narrower state, one at a time.
 func (a *Account) choices(ctx context.Context, p *pricer, r *Request, l *layout.Layout) {
 	a.Choices = []Choice{}
-	c := chooser{p: p, r: r, l: l, out: a, peak: a.Stages[a.Worst].Stage.Memory.PeakAllocated, now: p.time.Price(l, steptime.BringUp())}
+	c := chooser{p: p, r: r, l: l, out: a, peak: a.Stages[a.Worst].Stage.Memory.PeakAllocated, now: p.time.Price(l, steptime.AsWritten(l))}
 	c.recompute()
 	c.batch()
 	c.activationOffload()
@@ -111,7 +111,7 @@ func (c *chooser) layout(name string, l layout.Layout, note string) {
 	}
 	choice := c.choice(name, stages, note)
 	choice.Flags = c.flags(&l)
-	if price := c.p.time.Price(&l, steptime.BringUp()); price.Known && c.now.Known {
+	if price := c.p.time.Price(&l, steptime.AsWritten(&l)); price.Known && c.now.Known {
 		delta := ms(price.Step) - ms(c.now.Step)
 		choice.TimeMS = &delta
 	}
@@ -234,7 +234,7 @@ func (c *chooser) run(name string, run memmodel.Run, timing *steptime.Run, flags
 	switch {
 	case timing != nil:
 		if e, err := steptime.New(c.p.model, c.p.platform, *timing); err == nil && c.now.Known {
-			price := e.Price(c.l, steptime.BringUp())
+			price := e.Price(c.l, steptime.AsWritten(c.l))
 			delta := ms(price.Step) - ms(c.now.Step)
 			choice.TimeMS = &delta
 		}

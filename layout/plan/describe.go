@@ -141,13 +141,14 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	now := p.time.Price(l, steptime.BringUp())
+	now := p.time.Price(l, steptime.AsWritten(l))
 	tuned, tunedSide := p.tunedPrice(l, &now)
 	lo, hi := now.Band()
 	out := Plan{
 		Key: l.String(), Layout: *l, Sizes: SizesOf(p.model, l),
 		StepTimeMS: ms(now.Step), StepTimeBand: [2]float64{ms(lo), ms(hi)},
-		TunedTimeMS: ms(tuned.Step), TunedSoftware: softwareName(tunedSide),
+		StepSoftware: writtenName(p.model, l),
+		TunedTimeMS:  ms(tuned.Step), TunedSoftware: softwareName(p.model, tunedSide),
 		TFLOPSPerGPU: now.TFLOPS, TokensPerGPU: now.Tokens, Wall: now.Wall().String(),
 		ExposedMS: ms(now.Exposed), Communication: p.traffic(l, &now),
 		TimeParts: timeParts(&now, &tuned),
@@ -240,19 +241,33 @@ func checkStage(stages []Stage) int {
 
 func ms(seconds float64) float64 { return seconds * 1e3 }
 
-// softwareName names what a tuned run switches on.
-func softwareName(s steptime.Software) string {
-	name := s.Dispatcher.String()
-	if s.EPOverlap {
-		name += " + EP overlap"
+// softwareName names the switches of a run: "hybridep + EP overlap + delayed wgrad + attn graphs", and "eager" for none. A dense model
+// has no dispatcher.
+func softwareName(m *arch.Model, s steptime.Software) string {
+	var on []string
+	if m.MoE != nil {
+		on = append(on, s.Dispatcher.String())
 	}
-	if s.TPOverlap {
-		name += " + TP overlap"
+	for _, x := range []struct {
+		is   bool
+		name string
+	}{
+		{s.EPOverlap, "EP overlap"}, {s.DelayWgrad, "delayed wgrad"}, {s.TPOverlap, "TP overlap"},
+		{s.Graph != steptime.Eager, s.Graph.String() + " graphs"},
+	} {
+		if x.is {
+			on = append(on, x.name)
+		}
 	}
-	if s.Graph != steptime.Eager {
-		name += " + " + s.Graph.String() + " graphs"
+	return cmp.Or(strings.Join(on, " + "), "eager")
+}
+
+// writtenName names what a first run of a layout has: its dispatcher and overlap, without graphs.
+func writtenName(m *arch.Model, l *layout.Layout) string {
+	if name := softwareName(m, steptime.AsWritten(l)); name != "eager" {
+		return name + ", eager"
 	}
-	return name
+	return "eager"
 }
 
 func hotBytes(p *steptime.Price) (n int64) {

@@ -128,14 +128,10 @@ func joined(values []string) (text string) {
 // close says in one sentence which side is faster and what it costs in memory and links.
 func (d *Difference) close() string {
 	a, b := &d.A.Plan, &d.B.Plan
-	change := b.TunedTimeMS/a.TunedTimeMS - 1
 	memory := float64(b.Stages[b.WorstStage].Memory.PeakAllocated-a.Stages[a.WorstStage].Memory.PeakAllocated) / float64(gib)
-	sentence := "B and A are not distinguishable in time"
-	switch {
-	case change <= -distinguishable:
-		sentence = fmt.Sprintf("B takes %.0f %% less time than A", -100*change)
-	case change >= distinguishable:
-		sentence = fmt.Sprintf("B takes %.0f %% more time than A", 100*change)
+	sentence := inTime(b.TunedTimeMS/a.TunedTimeMS - 1)
+	if a.StepSoftware != b.StepSoftware { // a difference that the tuned state takes away
+		sentence = "as written " + inTime(b.StepTimeMS/a.StepTimeMS-1) + "; tuned, " + sentence
 	}
 	switch {
 	case math.Abs(memory) < 0.05:
@@ -151,6 +147,17 @@ func (d *Difference) close() string {
 		}
 	}
 	return sentence + "."
+}
+
+// inTime says how B's time differs from A's, which is b/a - 1.
+func inTime(change float64) string {
+	switch {
+	case change <= -distinguishable:
+		return fmt.Sprintf("B takes %.0f %% less time than A", -100*change)
+	case change >= distinguishable:
+		return fmt.Sprintf("B takes %.0f %% more time than A", 100*change)
+	}
+	return "B and A are not distinguishable in time"
 }
 
 // distinguishable is the relative difference in time below which two layouts are called equal (steptime.Distinguishable).

@@ -51,3 +51,19 @@ func TestDiff(t *testing.T) {
 		t.Errorf("a layout differs from itself: %+v, %q", same.Flags, same.Closing)
 	}
 }
+
+// Two layouts that differ in dispatcher and overlap alone differ in their first run, and no more once both are tuned.
+func TestDiffOfSoftware(t *testing.T) {
+	r := ask(t, "qwen3-235b", "h100", 256)
+	const key = "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm"
+	d, err := Diff(context.Background(), r, parsed(t, &r, key), parsed(t, &r, key+" dispatcher=deepep overlap=on"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.B.Plan.StepTimeMS > 0.7*d.A.Plan.StepTimeMS || d.B.Plan.TunedTimeMS != d.A.Plan.TunedTimeMS {
+		t.Errorf("steps %.0f and %.0f ms, tuned %.0f and %.0f", d.A.Plan.StepTimeMS, d.B.Plan.StepTimeMS, d.A.Plan.TunedTimeMS, d.B.Plan.TunedTimeMS)
+	}
+	if !strings.Contains(d.Closing, "as written B takes") || !strings.Contains(d.Closing, "tuned, B and A are not distinguishable") {
+		t.Error(d.Closing)
+	}
+}

@@ -16,8 +16,9 @@ type Experiment struct {
 	Why      string   `json:"why"`
 	Flags    []string `json:"flags"`    // Megatron-LM flags that switch it, exactly
 	Requires []string `json:"requires"` // packages, versions and rules that must hold
-	// Expected is the relative change of the step time by our model, from the bring-up run; null where it prices no such
-	// thing. Memory is the change of the worst stage's allocated peak in bytes, null likewise.
+	// Expected is the relative change of the step time by our model, from the run as written (for delayed weight gradients
+	// from that with EP overlap); null where it prices no such thing. Memory is the change of the worst stage's allocated
+	// peak in bytes, null likewise.
 	Expected *float64 `json:"expected_time_change"`
 	Memory   *int64   `json:"expected_memory_change"`
 	Accept   string   `json:"accept"` // the evidence that would accept it
@@ -27,9 +28,10 @@ type Experiment struct {
 // Experiments are what to try next on a layout.
 type Experiments struct {
 	Key  string `json:"key"`
-	Wall string `json:"wall"` // of the bring-up run, by our model
-	// BaselineMS is the bring-up step time that the expectations refer to.
+	Wall string `json:"wall"` // of the run as written, by our model
+	// BaselineMS is the step time that the expectations refer to, with the dispatcher and the overlap that the layout names.
 	BaselineMS float64      `json:"baseline_step_time_ms"`
+	Software   string       `json:"baseline_software"`
 	List       []Experiment `json:"experiments"`
 	// Excluded names experiments that cannot be tried here, with the rule that forbids them.
 	Excluded []string `json:"excluded"`
@@ -54,12 +56,13 @@ func Next(ctx context.Context, r Request, l layout.Layout) (*Experiments, error)
 	if err != nil {
 		return nil, err
 	}
-	base := steptime.BringUp()
+	base := steptime.AsWritten(&l)
 	now := p.time.Price(&l, base)
 	if !now.Known {
 		return nil, fmt.Errorf("no step time of %s: %v", l.String(), now.Notes.Texts())
 	}
-	n := &nextList{p: p, l: &l, base: base, now: now, out: &Experiments{Key: l.String(), Wall: now.Wall().String(), BaselineMS: ms(now.Step)}}
+	n := &nextList{p: p, l: &l, base: base, now: now, out: &Experiments{Key: l.String(), Wall: now.Wall().String(), BaselineMS: ms(now.Step),
+		Software: writtenName(r.Model, &l)}}
 	n.peak, _ = p.memory.Peak(&l)
 	for _, step := range []func(){n.dispatchers, n.epOverlap, n.sharedOverlap, n.dense, n.recompute, n.host, n.precision, n.graphs, n.pipeline} {
 		step()
@@ -109,7 +112,9 @@ func (n *nextList) layout(changed layout.Layout) (time *float64, memory *int64, 
 	if over := n.p.budget.over(need); over > 0 {
 		return nil, nil, fmt.Sprintf("does not fit: %.1f GiB over", float64(over)/float64(gib))
 	}
-	price := n.p.time.Price(&changed, n.base)
+	sw := n.base
+	sw.Dispatcher, sw.EPOverlap = changed.Dispatcher, changed.EPOverlap
+	price := n.p.time.Price(&changed, sw)
 	if !price.Known {
 		return nil, nil, "has no price"
 	}
@@ -143,13 +148,22 @@ func (n *nextList) dispatchers() {
 		{layout.DeepEP, []string{"the deep_ep package", "--moe-router-dtype fp32", "no padding of experts to capacity"}},
 		{layout.HybridEP, hybrid},
 	} {
-		expected := n.software(func(s *steptime.Software) { s.Dispatcher = d.to })
+		if n.l.Dispatcher == d.to {
+			continue
+		}
+		changed := *n.l
+		changed.Dispatcher = d.to
+		expected, memory, why := n.layout(changed)
+		if why != "" {
+			n.exclude("dispatcher %s: %s", d.to, why)
+			continue
+		}
 		if spans.ETPEP.Local() {
 			expected = nil
 		}
 		n.add(Experiment{Variable: "dispatcher " + d.to.String(), Why: where,
 			Flags:    []string{"--moe-token-dispatcher-type flex", "--moe-flex-dispatcher-backend " + d.to.String()},
-			Requires: d.requires, Expected: expected,
+			Requires: d.requires, Expected: expected, Memory: memory,
 			Accept: steady + "; the profile shows the backend's kernels", Source: docsOptimization})
 	}
 }
@@ -158,21 +172,50 @@ func (n *nextList) epOverlap() {
 	if !n.moe() || n.l.EP == 1 {
 		return
 	}
+	overlapped := n.base
+	overlapped.EPOverlap = true
+	delayed := Experiment{Variable: "delayed weight gradients, once EP overlap is accepted", Expected: n.delayed(overlapped), Why: "widens the window that communication hides under",
+		Flags: []string{"--delay-wgrad-compute"}, Requires: []string{"EP overlap on", "Transformer Engine 2.8 with gradient overlap"},
+		Accept: steady, Source: docsOptimization}
+	if n.l.EPOverlap {
+		delayed.Variable, delayed.Requires = "delayed weight gradients", delayed.Requires[1:]
+		n.add(delayed)
+		return
+	}
 	if !n.p.time.OverlapLegal(n.l) {
 		n.exclude("EP overlap: needs VPP when PP > 1, no full and no moe recompute, at most one MTP layer (%s)", coreConfig)
 		return
 	}
+	changed := *n.l
+	changed.EPOverlap = true
+	expected, memory, why := n.layout(changed)
+	if why != "" {
+		n.exclude("EP overlap: %s", why)
+		return
+	}
 	n.add(Experiment{Variable: "EP overlap", Why: "hides dispatch and combine under another micro-batch's compute",
 		Flags: []string{"--overlap-moe-expert-parallel-comm"}, Requires: []string{"torch 2.6", "bf16 or fp16", "no shared-expert overlap"},
-		Expected: n.software(func(s *steptime.Software) { s.EPOverlap = true }),
-		Accept:   steady + "; the trace shows dispatch kernels under compute", Source: coreSchedule})
-	n.add(Experiment{Variable: "delayed weight gradients, once EP overlap is accepted", Why: "widens the window that communication hides under",
-		Flags: []string{"--delay-wgrad-compute"}, Requires: []string{"EP overlap on", "Transformer Engine 2.8 with gradient overlap"},
-		Accept: steady, Source: docsOptimization})
+		Expected: expected, Memory: memory, Accept: steady + "; the trace shows dispatch kernels under compute", Source: coreSchedule})
+	n.add(delayed)
+}
+
+// delayed prices delayed weight gradients on top of EP overlap.
+func (n *nextList) delayed(overlapped steptime.Software) *float64 {
+	before := n.p.time.Price(n.l, overlapped)
+	overlapped.DelayWgrad = true
+	after := n.p.time.Price(n.l, overlapped)
+	if !before.Known || !after.Known {
+		return nil
+	}
+	return relative(after.Step, before.Step)
 }
 
 func (n *nextList) sharedOverlap() {
 	if !n.moe() || n.p.model.MoE.SharedFFNSize == 0 {
+		return
+	}
+	if n.l.EPOverlap {
+		n.exclude("shared-expert overlap: EP overlap is on, and they exclude each other (%s)", coreConfig)
 		return
 	}
 	if n.l.Recompute.Has(layout.SharedExperts) {
@@ -185,10 +228,13 @@ func (n *nextList) sharedOverlap() {
 }
 
 func (n *nextList) dense() {
-	if n.l.TP > 1 {
+	switch {
+	case n.l.TP > 1 && n.l.EPOverlap && !n.blackwell():
+		n.exclude("TP overlap: wants CUDA_DEVICE_MAX_CONNECTIONS=1, with which EP overlap cannot work")
+	case n.l.TP > 1:
 		n.add(Experiment{Variable: "TP overlap", Why: fmt.Sprintf("TP %d gathers and scatters on every linear", n.l.TP),
 			Flags: []string{"--tp-comm-overlap"}, Requires: []string{"sequence parallel", "Transformer Engine user buffers"},
-			Accept: steady, Source: docsOptimization})
+			Expected: n.software(func(s *steptime.Software) { s.TPOverlap = true }), Accept: steady, Source: docsOptimization})
 	}
 	if n.l.DP()*n.l.CP > 1 && !n.base.OverlapDP {
 		n.add(Experiment{Variable: "gradient and parameter overlap", Why: "hides reduce-scatter and all-gather under backward and forward",

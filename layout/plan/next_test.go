@@ -61,3 +61,37 @@ func TestNextExcludes(t *testing.T) {
 		}
 	}
 }
+
+// A layout that names a dispatcher and the overlap is the run to start from: what it has on is no experiment, what excludes
+// it is named, and the expectations are from there.
+func TestNextFromWritten(t *testing.T) {
+	r := ask(t, "qwen3-235b", "h100", 256)
+	bare, err := Next(context.Background(), r, parsed(t, &r, "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Next(context.Background(), r, parsed(t, &r, "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm dispatcher=deepep overlap=on"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Software != "deepep + EP overlap, eager" || bare.Software != "alltoall, eager" {
+		t.Errorf("baselines %q and %q", e.Software, bare.Software)
+	}
+	// Dispatcher and overlap alone were each to take about 30 % off (TestNext); together they leave less than 0.7.
+	if ratio := e.BaselineMS / bare.BaselineMS; ratio > 0.7 {
+		t.Errorf("with DeepEP and overlap the baseline is %.2f of the bare one", ratio)
+	}
+	for _, x := range e.List {
+		switch x.Variable {
+		case "dispatcher deepep", "EP overlap", "TP overlap", "shared-expert overlap":
+			t.Errorf("%s is offered", x.Variable)
+		case "delayed weight gradients":
+			if x.Expected == nil || *x.Expected >= 0 {
+				t.Errorf("%s: expected %v, want a gain: it widens what hides communication", x.Variable, x.Expected)
+			}
+		}
+	}
+	if !strings.Contains(strings.Join(e.Excluded, "\n"), "TP overlap: wants CUDA_DEVICE_MAX_CONNECTIONS=1") {
+		t.Errorf("excluded: %q", e.Excluded)
+	}
+}

@@ -94,7 +94,8 @@ type Plan struct {
 	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
 	MaxImbalance *float64 `json:"max_imbalance"`
 
-	StepTimeMS     float64    `json:"step_time_ms"` // bring-up: alltoall, eager, no overlap
+	StepTimeMS     float64    `json:"step_time_ms"` // of a first run: eager, with the dispatcher and overlap that the layout names
+	StepSoftware   string     `json:"step_time_software"`
 	StepTimeBand   [2]float64 `json:"step_time_band"`
 	TunedTimeMS    float64    `json:"tuned_step_time_ms"`
 	TunedSoftware  string     `json:"tuned_software"`

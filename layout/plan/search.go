@@ -229,7 +229,7 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 
 // timed prices a layout's step under both software sides; false where no time exists.
 func (p *pricer) timed(l *layout.Layout, need memmodel.Need) (candidate, bool) {
-	now := p.time.Price(l, steptime.BringUp())
+	now := p.time.Price(l, steptime.AsWritten(l))
 	if !now.Known {
 		return candidate{}, false
 	}
@@ -237,13 +237,13 @@ func (p *pricer) timed(l *layout.Layout, need memmodel.Need) (candidate, bool) {
 	return candidate{*l, need.Allocated, p.budget.over(need), now.Step, tuned.Step}, true
 }
 
-// tunedPrice prices the tuned state, which keeps the bring-up software where the usual switches would not pay.
+// tunedPrice prices the tuned state, which keeps the software as written where the usual switches would not pay.
 func (p *pricer) tunedPrice(l *layout.Layout, now *steptime.Price) (steptime.Price, steptime.Software) {
 	sw := p.time.Tuned(l)
 	if tuned := p.time.Price(l, sw); tuned.Step <= now.Step {
 		return tuned, sw
 	}
-	return *now, steptime.BringUp()
+	return *now, steptime.AsWritten(l)
 }
 
 func (fs findings) legal() (n int64) {

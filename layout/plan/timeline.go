@@ -9,7 +9,7 @@ import (
 	"github.com/moeplan/moeplan/topology/steptime"
 )
 
-// Timeline lays one step of a layout out in time, at bring-up or, if tuned, with the usual switches. Of more than
+// Timeline lays one step of a layout out in time, as written or, if tuned, with the usual switches. Of more than
 // microbatches of them only so many are run (0: all), which is what a picture needs.
 func Timeline(ctx context.Context, r Request, l layout.Layout, tuned bool, microbatches int) (*timeline.Timeline, error) {
 	r, _ = r.filled()
@@ -17,7 +17,7 @@ func Timeline(ctx context.Context, r Request, l layout.Layout, tuned bool, micro
 	if err != nil {
 		return nil, err
 	}
-	sw := steptime.BringUp()
+	sw := steptime.AsWritten(&l)
 	if now := p.time.Price(&l, sw); tuned && now.Known {
 		_, sw = p.tunedPrice(&l, &now)
 	}

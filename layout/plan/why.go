@@ -15,19 +15,24 @@ func (p *pricer) explain(r *Request, out *Result) {
 	why := []string{p.whyRecompute(r, &best.Layout)}
 	why = append(why, whyPlacement(best)...)
 	if f := out.Folding; f != nil {
-		if l := &best.Layout; l.ETP == l.TP && l.DP()%l.EP == 0 {
-			why = append(why, fmt.Sprintf("it does not fold: EP %d lies within DP %d, and ETP is TP", l.EP, l.DP()))
-		} else if f.SlowerBy == nil {
-			why = append(why, "without folding (experts parallel within DP, one TP for all) nothing fits")
-		} else {
-			why = append(why, fmt.Sprintf("without folding (EP within DP, ETP = TP) the best takes %s: %s", slower(*f.SlowerBy), f.Key))
-		}
+		why = append(why, whyFolding(f, &best.Layout))
 	}
 	if out.BF16Gradients != "" {
 		why = append(why, out.BF16Gradients)
 	}
 	why = append(why, "expected wall: "+best.Wall)
 	best.Why = why
+}
+
+// whyFolding compares a layout with the best that does not fold.
+func whyFolding(f *Unfolded, l *layout.Layout) string {
+	switch {
+	case l.ETP == l.TP && l.DP()%l.EP == 0:
+		return fmt.Sprintf("it does not fold: EP %d lies within DP %d, and ETP is TP", l.EP, l.DP())
+	case f.SlowerBy == nil:
+		return "without folding (experts parallel within DP, one TP for all) nothing fits"
+	}
+	return fmt.Sprintf("without folding (EP within DP, ETP = TP) the best takes %s: %s", slower(*f.SlowerBy), f.Key)
 }
 
 // worthSaying is the gain below which the answer to another question is not mentioned.

@@ -110,7 +110,7 @@ func facts(a *Answer, p *plan.Plan) []fact {
 	m := &p.Stages[p.WorstStage].Memory
 	list := []fact{
 		{"step, tuned", seconds(p.TunedTimeMS), "s", "±15 %; " + p.TunedSoftware},
-		{"step, first run", seconds(p.StepTimeMS), "s", "±15 %; alltoall, eager"},
+		{"step, first run", seconds(p.StepTimeMS), "s", "±15 %; " + p.StepSoftware},
 		{"peak, first run", fmt.Sprintf("%.0f–%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib), "GiB",
 			fmt.Sprintf("of the card's %.4g; stage %d", a.Result.Request.MemoryGiB, p.WorstStage)},
 		{"peak, tuned", fmt.Sprintf("%.0f–%.0f", float64(p.TunedCard[0])/gib, float64(p.TunedCard[1])/gib), "GiB",

@@ -39,7 +39,7 @@ var partWords = map[string]struct{ class, name string }{
 func timesOf(p *plan.Plan) timeChart {
 	scale := max(p.StepTimeMS, p.TunedTimeMS) * 1.01
 	var c timeChart
-	now := timeBar{Name: "first run", Software: "alltoall, eager", Total: seconds(p.StepTimeMS)}
+	now := timeBar{Name: "first run", Software: p.StepSoftware, Total: seconds(p.StepTimeMS)}
 	tuned := timeBar{Name: "tuned", Software: p.TunedSoftware, Total: seconds(p.TunedTimeMS)}
 	fromNow, fromTuned := 0.0, 0.0
 	for _, part := range p.TimeParts {

@@ -45,7 +45,7 @@ func Diff(w io.Writer, d *plan.Difference) error {
 	}
 	p.blank()
 
-	fmt.Fprintln(w, "LINKS       GB a step and rank at bring-up: all, leaving NVLink; s exposed")
+	fmt.Fprintln(w, "LINKS       GB a step and rank as written: all, leaving NVLink; s exposed")
 	t = Table{Head: []string{"axis", "A size", "A GB", "A leaving", "A exposed", "B size", "B GB", "B leaving", "B exposed"}, Text: []int{0}}
 	for _, axis := range axesOf(a, b) {
 		t.Add(append([]string{axis}, append(traffic(a, axis), traffic(b, axis)...)...)...)
@@ -60,12 +60,13 @@ func Diff(w io.Writer, d *plan.Difference) error {
 	for _, row := range []struct {
 		name string
 		a, b float64
-	}{{"now: alltoall, eager", a.StepTimeMS, b.StepTimeMS}, {"  of it exposed", a.ExposedMS, b.ExposedMS}, {"tuned", a.TunedTimeMS, b.TunedTimeMS}} {
+	}{{"now", a.StepTimeMS, b.StepTimeMS}, {"  of it exposed", a.ExposedMS, b.ExposedMS}, {"tuned", a.TunedTimeMS, b.TunedTimeMS}} {
 		t.Add(row.name, seconds(row.a), seconds(row.b), fmt.Sprintf("%+.0f %%", 100*(row.b/row.a-1)))
 	}
 	if err := t.Write(w, Text); err != nil {
 		return err
 	}
+	p.prose("", "now: "+both(a.StepSoftware, b.StepSoftware)+"; tuned: "+both(a.TunedSoftware, b.TunedSoftware))
 	p.blank()
 	for _, side := range []struct {
 		name string
@@ -109,4 +110,12 @@ func traffic(p *plan.Plan, axis string) []string {
 		}
 	}
 	return []string{"1", "-", "-", "-"}
+}
+
+// both names what two sides have: once if it is the same.
+func both(a, b string) string {
+	if a == b {
+		return a
+	}
+	return "A " + a + ", B " + b
 }

@@ -172,7 +172,7 @@ func choices(w io.Writer, a *plan.Account) error {
 		return err
 	}
 	if slices.ContainsFunc(a.Choices, func(c plan.Choice) bool { return c.TimeMS == nil }) {
-		fmt.Fprintln(w, "step: change of the bring-up step; ? is not priced. Flags of each: -o json")
+		fmt.Fprintln(w, "step: change of the step as written, eager; ? is not priced. Flags of each: -o json")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func Next(w io.Writer, e *plan.Experiments, sources bool) {
 	p := printerTo(w)
 	p.section("LAYOUT", p.wrapLayout(e.Key)...)
-	p.section("BASELINE", fmt.Sprintf("%s s a step at bring-up; expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Wall))
+	p.section("BASELINE", fmt.Sprintf("%s s a step (%s); expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Software, e.Wall))
 	p.blank()
 	for i := range e.List {
 		x := &e.List[i]

@@ -112,8 +112,8 @@ func (p printer) table(m *arch.Model, r *plan.Result) {
 	if len(left) > 0 {
 		p.flush(fmt.Sprintf("not shown in %d columns: %s", p.width, strings.Join(left, ", ")))
 	}
-	p.flush(fmt.Sprintf("ordered by %s; = not distinguishable, simplest first   now: alltoall, eager", r.Request.OrderedBy))
-	p.flush("tuned: " + r.Plans[0].TunedSoftware)
+	p.flush(fmt.Sprintf("ordered by %s; = not distinguishable, simplest first   now: %s", r.Request.OrderedBy, r.Plans[0].StepSoftware))
+	p.flush("tuned: " + tunedSoftware(r.Plans))
 	if legend := legendOf(r.Plans); legend != "" {
 		p.flush("recompute: " + legend)
 	}
@@ -150,4 +150,22 @@ func groupLine(columns []planColumn) string {
 		line = append(line[:start], []rune(group)...)
 	}
 	return string(line)
+}
+
+// tunedSoftware names what the tuned times switch on: that of the first plan, then those of plans that take something else.
+func tunedSoftware(plans []plan.Plan) string {
+	var names []string
+	ranks := map[string][]string{}
+	for i := range plans {
+		name := plans[i].TunedSoftware
+		if ranks[name] == nil {
+			names = append(names, name)
+		}
+		ranks[name] = append(ranks[name], fmt.Sprint(plans[i].Rank))
+	}
+	text := names[0]
+	for _, name := range names[1:] {
+		text += "; plan " + strings.Join(ranks[name], ",") + " " + name
+	}
+	return text
 }

@@ -101,7 +101,7 @@ func (p printer) storyTime(pl *plan.Plan) {
 		p.section("", strings.TrimRight(fmt.Sprintf("%-22s %9s %9s  %s", name, seconds(t.MS), seconds(t.TunedMS), share(t.TunedMS, pl.TunedTimeMS)), " "))
 	}
 	p.section("", fmt.Sprintf("%-22s %9s %9s", "step", seconds(pl.StepTimeMS), seconds(pl.TunedTimeMS)))
-	p.prose("", fmt.Sprintf("now: alltoall, eager; tuned: %s; both +-15 %%", pl.TunedSoftware))
+	p.prose("", fmt.Sprintf("now: %s; tuned: %s; both +-15 %%", pl.StepSoftware, pl.TunedSoftware))
 	p.blank()
 }
 
