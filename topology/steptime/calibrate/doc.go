@@ -9,6 +9,6 @@
 //	fit.Before, fit.LeftOut // the errors without the fit, and of each run when the others alone were fitted
 //
 // The fit minimises a soft-L1 loss on the logarithm of the step time, with a prior on each factor's logarithm around 0, by
-// Nelder and Mead's simplex (A simplex method for function minimization, The Computer Journal 7, 1965). A factor
+// Nelder and Mead's simplex (A simplex method for function minimization, The Computer Journal 7, 1965), from gonum. A factor
 // that no run's time depends on stays exactly 1.
 package calibrate

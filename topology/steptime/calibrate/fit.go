@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/optimize"
+
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/topology"
@@ -78,12 +80,18 @@ func Fit(runs []Measured) (*Fitted, error) {
 		}
 	}
 	f := &Fitted{Seen: seen(all), Rows: make([]Row, len(all))}
-	best := fit(all, f.Seen)
+	best, err := fit(all, f.Seen)
+	if err != nil {
+		return nil, err
+	}
 	f.Factors = factorsOf(best)
 	rest := make([]subject, 0, len(all)-1)
 	for i := range all {
 		rest = append(append(rest[:0], all[:i]...), all[i+1:]...)
-		without := fit(rest, seen(rest))
+		without, err := fit(rest, seen(rest))
+		if err != nil {
+			return nil, err
+		}
 		f.Rows[i] = Row{all[i].run.ID, all[i].run.Seconds, all[i].predict([4]float64{}), all[i].predict(best), all[i].predict(without)}
 	}
 	f.Before = errorsOf(f.Rows, func(r *Row) float64 { return r.Before })
@@ -137,7 +145,7 @@ func seen(all []subject) (out [4]bool) {
 }
 
 // fit minimises the loss over the factors that are seen.
-func fit(all []subject, free [4]bool) [4]float64 {
+func fit(all []subject, free [4]bool) ([4]float64, error) {
 	var index []int
 	for i, ok := range free {
 		if ok {
@@ -151,7 +159,7 @@ func fit(all []subject, free [4]bool) [4]float64 {
 		return logs
 	}
 	if len(index) == 0 {
-		return [4]float64{}
+		return [4]float64{}, nil
 	}
 	loss := func(x []float64) float64 {
 		logs := unpack(x)
@@ -169,7 +177,13 @@ func fit(all []subject, free [4]bool) [4]float64 {
 		}
 		return sum
 	}
-	return unpack(minimize(loss, len(index)))
+	// The optimizer's work is bounded by the count of evaluations, not by time, so that the result is the same everywhere.
+	settings := &optimize.Settings{FuncEvaluations: 400, Converger: &optimize.FunctionConverge{Absolute: 1e-5, Iterations: 12}}
+	r, err := optimize.Minimize(optimize.Problem{Func: loss}, make([]float64, len(index)), settings, &optimize.NelderMead{SimplexSize: 0.1})
+	if err != nil && r == nil {
+		return [4]float64{}, err
+	}
+	return unpack(r.X), nil
 }
 
 // factorsOf rounds to what a file keeps, so that a prediction from the file equals the one reported.
