@@ -1,10 +1,16 @@
 package report
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
 )
 
 // Format is how a table is written.
@@ -55,10 +61,61 @@ func (t *Table) Write(w io.Writer, f Format) error {
 		}
 		return nil
 	}
-	text := t.aligned
+	rows := t.rows
 	if f == Markdown {
-		text = t.markdown
+		rows = escaped(rows)
 	}
-	_, err := io.WriteString(w, text())
-	return err
+	align := make([]tw.Align, len(t.Head))
+	for i := range align {
+		align[i] = tw.AlignRight
+		if slices.Contains(t.Text, i) {
+			align[i] = tw.AlignLeft
+		}
+	}
+	cell := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
+		Alignment:  tw.CellAlignment{PerColumn: align},
+	}
+	if f == Text {
+		cell.Padding = tw.CellPadding{Global: tw.Padding{Left: "", Right: "  ", Overwrite: true}}
+	}
+	options := []tablewriter.Option{
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}),
+		tablewriter.WithEastAsian(tw.Off),
+	}
+	if f == Markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	} else {
+		options = append(options, tablewriter.WithRendition(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
+		}))
+	}
+	var out bytes.Buffer
+	table := tablewriter.NewTable(&out, options...)
+	table.Header(t.Head)
+	if err := table.Bulk(rows); err != nil {
+		return err
+	}
+	if err := table.Render(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(out.Bytes()) {
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// escaped keeps bars inside cells from ending them in Markdown.
+func escaped(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = make([]string, len(row))
+		for j, cell := range row {
+			out[i][j] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+	}
+	return out
 }
