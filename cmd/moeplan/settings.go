@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -176,7 +177,7 @@ func nextTo(settings, key, value string) string {
 	return value
 }
 
-// blame adds to an error about a flag where its value came from, if no flag gave it.
+// blame puts where a value came from, if no flag gave it, in front of an error about it: file:line: key, or the variable.
 func (s *settings) blame(err error) error {
 	if err == nil {
 		return nil
@@ -184,17 +185,52 @@ func (s *settings) blame(err error) error {
 	text := err.Error()
 	for _, key := range settingKeys {
 		from, ok := s.used[key]
-		if !ok || !strings.Contains(text+" ", "--"+key+" ") && !strings.Contains(text, "--"+key+":") && !strings.Contains(text, "--"+key+"=") {
+		if !ok {
 			continue
 		}
-		where := from.File
+		where, place := from.File, from.File // a variable says which flag it answers
 		if from.Line > 0 {
-			where = from.Where()
+			where, place = from.Where(), from.Where()+": "+key
 		}
-		return &coded{exitCode(err), fmt.Errorf("%w (from %s)", err, where)}
+		flag := "--" + key
+		rest, first := strings.CutPrefix(text, flag)
+		switch {
+		case first && (rest == "" || strings.ContainsRune(" :=", rune(rest[0]))):
+			return &blamed{place + rest, err}
+		case strings.Contains(text+" ", flag+" ") || strings.Contains(text, flag+":") || strings.Contains(text, flag+"="):
+			return &blamed{fmt.Sprintf("%s (from %s)", text, where), err}
+		case quotes(text, key, from.Value):
+			return &blamed{place + ": " + text, err}
+		}
 	}
 	return err
 }
+
+// quotes reports whether an error is about a key's value, or one of the parts of a list: it quotes it, or names the file
+// that it is.
+func quotes(text, key, value string) bool {
+	if isFile(value) && strings.Contains(text, value) {
+		return true
+	}
+	if noun := map[string]string{"gpu": "platform", "model": "model"}[key]; !strings.Contains(text, noun) {
+		return false // a flag may hold the same text
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		if strings.Contains(text, strconv.Quote(part)) {
+			return true
+		}
+	}
+	return strings.Contains(text, strconv.Quote(value))
+}
+
+// blamed is an error with the place of the value in its text.
+type blamed struct {
+	text string
+	err  error
+}
+
+func (b *blamed) Error() string { return b.text }
+func (b *blamed) Unwrap() error { return b.err }
 
 // note says which answers came from files, so that nobody wonders about a question that was not asked; "" for none.
 func (s *settings) note() string {
