@@ -33,7 +33,7 @@ Exit codes: 0 done; 2 the layout breaks a rule; 3 nothing fits; 80 usage.`
 func (c *contractCmd) Run(ctx context.Context, s streams) error {
 	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
 	if c.Plan != "" {
-		if err := e.fromPlan(); err != nil {
+		if err := e.fromPlan(s.err); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/folding"
@@ -16,7 +13,6 @@ import (
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
-	"github.com/moeplan/moeplan/topology"
 )
 
 type emitCmd struct {
@@ -38,7 +34,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 		return &coded{exitUsage, err}
 	}
 	if c.Plan != "" {
-		if err := c.fromPlan(); err != nil {
+		if err := c.fromPlan(s.err); err != nil {
 			return err
 		}
 	}
@@ -50,9 +46,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle,
-		verify: fmt.Sprintf("moeplan verify moeplan-check.rank*.log --model %s --gpus %d --gpu %s%s '%s'",
-			cmp.Or(c.modelFile(), r.Model.ID), r.GPUs, cmp.Or(c.gpuFile(), r.Platform.ID), c.flagText(&c.runFlags), l.Key())}
+	e := emitter{m: plan.Stretched(r.Model, l.SeqLength), l: &l, r: &r, release: release, middle: c.Middle, verify: c.verifyText(&r, &l)}
 	if c.Save != "" {
 		if err := e.save(ctx, c.Save); err != nil {
 			return err
@@ -69,6 +63,16 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = io.WriteString(s.out, text)
 	return err
+}
+
+// verifyText is the command that reads the check's logs back. What no catalogue and no file here describes, the plan does.
+func (c *emitCmd) verifyText(r *plan.Request, l *layout.Layout) string {
+	const logs = "moeplan verify moeplan-check.rank*.log"
+	if b := c.brought; b != nil && (b.model != nil || b.platform != nil) {
+		return fmt.Sprintf("%s --plan %s", logs, megatron.Quote(c.Plan))
+	}
+	return fmt.Sprintf("%s --model %s --gpus %d --gpu %s%s '%s'", logs, cmp.Or(c.modelFile(), r.Model.ID), r.GPUs,
+		cmp.Or(c.gpuFile(), r.Platform.ID), c.flagText(&c.runFlags), l.Key())
 }
 
 // chosenLayout is the layout given, if its rules hold, or the best plan's.
@@ -116,87 +120,4 @@ func legal(m *arch.Model, l *layout.Layout) error {
 		return broken
 	}
 	return nil
-}
-
-// maxPlanFile bounds a plan file that is read back: thousands of plans.
-const maxPlanFile = 256 << 20
-
-// fromPlan takes the question and the layout from a plan file.
-func (c *emitCmd) fromPlan() error {
-	if c.Model != "" || c.GPUs != nil || c.GPU != "" || len(c.Layout) > 0 || c.Seq != nil || c.GlobalBatch != nil {
-		return usage("--plan brings the question and the layout: leave --model, --gpus, --gpu, --seq, --global-batch and the layout out")
-	}
-	name, number := c.Plan, 1
-	if i := strings.LastIndexByte(c.Plan, '#'); i >= 0 {
-		n, err := strconv.Atoi(c.Plan[i+1:])
-		if err != nil || n < 1 {
-			return usage("--plan %s: after # stands the number of a plan", c.Plan)
-		}
-		name, number = c.Plan[:i], n
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPlanFile))
-	if err != nil {
-		return err
-	}
-	var result plan.Result
-	if err := json.Unmarshal(data, &result); err != nil {
-		return fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, err)
-	}
-	if number > len(result.Plans) {
-		return usage("%s holds %d plans, no plan %d", name, len(result.Plans), number)
-	}
-	q := &result.Request
-	c.Model, c.GPUs, c.GPU = q.Model, &q.GPUs, q.Platform
-	c.Seq, c.GlobalBatch, c.Precision = &q.SeqLength, &q.GlobalBatchSize, q.Precision
-	c.Grads, c.Moments, c.Offload = q.Gradients, q.Moments, cmp.Or(string(q.Offload), "none")
-	if c.Grads == "fp16" { // what fp16 training has
-		c.Grads = "fp32"
-	}
-	for _, dtype := range []string{c.Grads, c.Moments} {
-		if dtype != "fp32" && dtype != "bf16" {
-			return fmt.Errorf("%s is not a plan that moeplan -o json wrote: dtype %q", name, dtype)
-		}
-	}
-	for id, value := range q.Given {
-		if !c.setFigure(topology.FigureID(id), value) {
-			return fmt.Errorf("%s is not a plan that moeplan -o json wrote: figure %q", name, id)
-		}
-	}
-	key := result.Plans[number-1].Key
-	if strings.TrimSpace(key) == "" {
-		return fmt.Errorf("%s is not a plan that moeplan -o json wrote: plan %d has no key", name, number)
-	}
-	c.Layout = []string{key}
-	return nil
-}
-
-// setFigure gives a figure of the machine as its flag would.
-func (f *machine) setFigure(id topology.FigureID, value float64) bool {
-	n := int(value)
-	switch id {
-	case topology.FigureDomain:
-		f.Domain = &n
-	case topology.FigureNode:
-		f.Node = &n
-	case topology.FigureMemory:
-		f.MemoryGiB = &value
-	case topology.FigureNIC:
-		f.NICGbit = &value
-	case topology.FigureNVLink:
-		f.NVLinkGBps = &value
-	case topology.FigureHBM:
-		f.HBMGBps = &value
-	case topology.FigureBF16:
-		f.BF16TFLOPS = &value
-	case topology.FigureSM:
-		f.SM = &value
-	default:
-		return false
-	}
-	return true
 }

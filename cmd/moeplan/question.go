@@ -35,6 +35,8 @@ type machine struct {
 	HBMGBps    *float64 `name:"hbm-gbps" group:"machine" help:"Memory bandwidth in GB/s."`
 	BF16TFLOPS *float64 `name:"bf16-tflops" group:"machine" help:"Dense BF16 TFLOPS."`
 	SM         *float64 `name:"sm" group:"machine" help:"Compute capability times ten, such as 90."`
+
+	brought *brought // by a plan file; nil without one
 }
 
 // run flags set what the training run fixes.
@@ -82,11 +84,7 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 	if f.Model == "" {
 		return nil, nil, usage("no --model: try --model qwen3-235b; moeplan models lists them")
 	}
-	m, err := lookupModel(f.Model)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := lookupPlatform(cmp.Or(f.GPU, defaultGPU))
+	m, p, err := f.lookup()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +103,28 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 			return nil, nil, &coded{exitUsage, err}
 		}
 	}
+	if f.brought != nil {
+		if err := f.brought.agrees(m, p); err != nil {
+			return nil, nil, err
+		}
+	}
 	return m, p, nil
+}
+
+// lookup finds what the flags name, or takes what a plan file brings.
+func (f *machine) lookup() (m *arch.Model, p *topology.Platform, err error) {
+	if f.brought != nil {
+		m, p = f.brought.model, f.brought.platform
+	}
+	if m == nil {
+		if m, err = lookupModel(f.Model); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p == nil {
+		p, err = lookupPlatform(cmp.Or(f.GPU, defaultGPU))
+	}
+	return m, p, err
 }
 
 // isFile tells the file of a platform or a model from a name.
@@ -224,6 +243,9 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 			return r, usage("--trainable-fraction %g: it lies above 0 and up to 1", *f)
 		}
 		r.TrainableFraction = *f
+	}
+	if f.brought != nil && f.brought.factors != nil {
+		r.Factors = *f.brought.factors
 	}
 	if run.Calibration != "" {
 		c, err := calibration(run.Calibration, p)

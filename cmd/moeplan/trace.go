@@ -25,7 +25,7 @@ type traceCmd struct {
 func (c *traceCmd) Run(ctx context.Context, s streams) error {
 	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
 	if c.Plan != "" {
-		if err := e.fromPlan(); err != nil {
+		if err := e.fromPlan(s.err); err != nil {
 			return err
 		}
 	}

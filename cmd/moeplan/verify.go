@@ -65,7 +65,7 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) error {
 	case len(files) == 0:
 		return usage("no log: moeplan verify check.log ...; a layout's words look like tp2 or recompute=none")
 	case c.Plan != "":
-		if err := e.fromPlan(); err != nil {
+		if err := e.fromPlan(s.err); err != nil {
 			return err
 		}
 	case len(words) == 0:

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/topology/steptime"
 )
 
@@ -57,6 +58,14 @@ type Echo struct {
 	OrderedBy string             `json:"ordered_by"`
 	// Factors multiply the times of parts of a step; nil without a calibration.
 	Factors *steptime.Factors `json:"calibration,omitempty"`
+	// TrainableFraction is the share of the parameters that is trained.
+	TrainableFraction float64 `json:"trainable_fraction"`
+	// ModelDigest and PlatformDigest tell whether another catalogue means the same by their names. ModelSpec and
+	// PlatformSpec are those that no catalogue holds, so that the answer can be used without the files they came from.
+	ModelDigest    string        `json:"model_digest"`
+	PlatformDigest string        `json:"platform_digest"`
+	ModelSpec      *arch.Model   `json:"model_spec,omitempty"`
+	PlatformSpec   *PlatformSpec `json:"platform_spec,omitempty"`
 }
 
 // Searched says what was looked at and what cut the rest.

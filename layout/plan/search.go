@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -334,6 +335,13 @@ func (r *Request) echo(p *pricer) Echo {
 		MemoryGiB:   r.Platform.MemoryGiB.Value,
 		HeadroomGiB: float64(p.budget.headroom) / float64(gib), ReserveGiB: r.ReserveGiB,
 		GPUsPerNode: 8, OrderedBy: "tuned time", Given: map[string]float64{},
+		ModelDigest: ModelDigest(r.Model), PlatformDigest: PlatformDigest(r.Platform), TrainableFraction: cmp.Or(r.TrainableFraction, 1),
+	}
+	if ownModel(r.Model) {
+		e.ModelSpec = r.Model
+	}
+	if ownPlatform(r.Platform) {
+		e.PlatformSpec = specOf(r.Platform)
 	}
 	if r.Factors != (steptime.Factors{}) {
 		e.Factors = &r.Factors

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/moeplan/moeplan/cmd/internal/config"
+	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/topology"
+	"github.com/moeplan/moeplan/topology/steptime"
+)
+
+// maxPlanFile bounds a plan file that is read back: thousands of plans.
+const maxPlanFile = 256 << 20
+
+// planFile is what moeplan -o json and emit --save write, as far as it is read back. What a person could have written is
+// kept as text, for the reader that is strict about it.
+type planFile struct {
+	Request struct {
+		plan.Echo
+		ModelSpec    json.RawMessage `json:"model_spec"`
+		PlatformSpec json.RawMessage `json:"platform_spec"`
+	} `json:"request"`
+	Assumed map[string]string `json:"assumed"`
+	Plans   []struct {
+		Key string `json:"key"`
+	} `json:"plans"`
+}
+
+// brought is what a plan file brings that no flag can say.
+type brought struct {
+	file     string
+	model    *arch.Model        // nil: the catalogue's
+	platform *topology.Platform // nil: the catalogue's
+	factors  *steptime.Factors  // nil: none
+	// digests of what answered, "" in files older than they are
+	modelDigest, platformDigest string
+}
+
+// fromPlan takes the question and the layout from a plan file. What a reader must know of it goes to notes.
+func (c *emitCmd) fromPlan(notes io.Writer) error {
+	if c.Model != "" || c.GPUs != nil || c.GPU != "" || len(c.Layout) > 0 || c.Seq != nil || c.GlobalBatch != nil {
+		return usage("--plan brings the question and the layout: leave --model, --gpus, --gpu, --seq, --global-batch and the layout out")
+	}
+	name, number := c.Plan, 1
+	if i := strings.LastIndexByte(c.Plan, '#'); i >= 0 {
+		n, err := strconv.Atoi(c.Plan[i+1:])
+		if err != nil || n < 1 {
+			return usage("--plan %s: after # stands the number of a plan", c.Plan)
+		}
+		name, number = c.Plan[:i], n
+	}
+	file, err := readPlanFile(name)
+	if err != nil {
+		return err
+	}
+	if number > len(file.Plans) {
+		return usage("%s holds %d plans, no plan %d", name, len(file.Plans), number)
+	}
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%s is not a plan that moeplan -o json wrote: %s", name, fmt.Sprintf(format, args...))
+	}
+	q := &file.Request
+	c.Model, c.GPUs, c.GPU = q.Model, &q.GPUs, q.Platform
+	c.Seq, c.GlobalBatch, c.Precision = &q.SeqLength, &q.GlobalBatchSize, q.Precision
+	c.Grads, c.Moments, c.Offload = q.Gradients, q.Moments, cmp.Or(string(q.Offload), "none")
+	if c.Grads == "fp16" { // what fp16 training has
+		c.Grads = "fp32"
+	}
+	for _, dtype := range []string{c.Grads, c.Moments} {
+		if dtype != "fp32" && dtype != "bf16" {
+			return wrong("dtype %q", dtype)
+		}
+	}
+	if c.brought, err = file.bring(name, notes); err != nil {
+		return err
+	}
+	c.rest(file)
+	for id, value := range q.Given {
+		if !c.setFigure(topology.FigureID(id), value) {
+			return wrong("figure %q", id)
+		}
+	}
+	key := file.Plans[number-1].Key
+	if strings.TrimSpace(key) == "" {
+		return wrong("plan %d has no key", number)
+	}
+	c.Layout = []string{key}
+	return nil
+}
+
+func readPlanFile(name string) (*planFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPlanFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxPlanFile {
+		return nil, fmt.Errorf("%s: a plan file is at most %d MiB", name, maxPlanFile>>20)
+	}
+	var file planFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, err)
+	}
+	return &file, nil
+}
+
+// rest takes what decides about memory and time, unless a flag says otherwise.
+func (c *emitCmd) rest(file *planFile) {
+	q := &file.Request
+	if c.Imbalance == nil && q.Imbalance > 1 {
+		c.Imbalance = &q.Imbalance
+	}
+	if _, assumed := file.Assumed["headroom"]; c.Headroom == nil && !assumed {
+		c.Headroom = &q.HeadroomGiB
+	}
+	if c.ReserveGiB == 0 {
+		c.ReserveGiB = q.ReserveGiB
+	}
+	if c.Trainable == nil && q.TrainableFraction > 0 && q.TrainableFraction != 1 {
+		c.Trainable = &q.TrainableFraction
+	}
+}
+
+// bring reads the model and the platform that the file describes itself, as strictly as files of their own.
+func (file *planFile) bring(name string, notes io.Writer) (*brought, error) {
+	q := &file.Request
+	b := &brought{file: name, factors: q.Factors, modelDigest: q.ModelDigest, platformDigest: q.PlatformDigest}
+	if b.factors != nil {
+		if err := b.factors.Check(); err != nil {
+			return nil, fmt.Errorf("%s: calibration: %w", name, err)
+		}
+	}
+	if text := q.ModelSpec; present(text) {
+		m, err := config.ReadModel(name+" (model_spec)", bytes.NewReader(indented(text)))
+		if err != nil {
+			return nil, err
+		}
+		if m.ID != q.Model {
+			return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Model, m.ID)
+		}
+		if known, err := arch.Lookup(m.ID); err == nil && known.ID == m.ID && plan.ModelDigest(known) != plan.ModelDigest(m) {
+			fmt.Fprintf(notes, "moeplan: %s brings a model %s of its own, which is not the catalogue's of that name\n", name, m.ID)
+		}
+		b.model = m
+	}
+	if text := q.PlatformSpec; present(text) {
+		p, err := config.ReadPlatform(name+" (platform_spec)", bytes.NewReader(indented(text)))
+		if err != nil {
+			return nil, err
+		}
+		if p.ID != q.Platform {
+			return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Platform, p.ID)
+		}
+		if known, err := topology.LookupPlatform(p.ID); err == nil && known.ID == p.ID {
+			fmt.Fprintf(notes, "moeplan: %s brings a platform %s of its own, which is not the catalogue's of that name\n", name, p.ID)
+		}
+		b.platform = p
+	}
+	return b, nil
+}
+
+func present(text json.RawMessage) bool { return len(text) > 0 && string(text) != "null" }
+
+// indented lays JSON out as YAML reads it best, whatever tool has written the file.
+func indented(text json.RawMessage) []byte {
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil { // it was decoded already
+		return text
+	}
+	return out.Bytes()
+}
+
+// agrees refuses a model or a platform of which the file's writer had another description under the same name.
+func (b *brought) agrees(m *arch.Model, p *topology.Platform) error {
+	of := func(own bool, what, id, want, got string) error {
+		switch {
+		case want == "" || want == got:
+			return nil
+		case own:
+			return fmt.Errorf("%s: its description of the %s %s was changed after moeplan wrote it (digest %s, not %s)", b.file, what, id, got, want)
+		}
+		return fmt.Errorf("%s was planned with another %s than the catalogue of this moeplan holds under the name %s (digest %s, here %s): plan again",
+			b.file, what, id, want, got)
+	}
+	if err := of(b.model != nil, "model", m.ID, b.modelDigest, plan.ModelDigest(m)); err != nil {
+		return err
+	}
+	return of(b.platform != nil, "platform", p.ID, b.platformDigest, plan.PlatformDigest(p))
+}
+
+// setFigure gives a figure of the machine as its flag would.
+func (f *machine) setFigure(id topology.FigureID, value float64) bool {
+	n := int(value)
+	switch id {
+	case topology.FigureDomain:
+		f.Domain = &n
+	case topology.FigureNode:
+		f.Node = &n
+	case topology.FigureMemory:
+		f.MemoryGiB = &value
+	case topology.FigureNIC:
+		f.NICGbit = &value
+	case topology.FigureNVLink:
+		f.NVLinkGBps = &value
+	case topology.FigureHBM:
+		f.HBMGBps = &value
+	case topology.FigureBF16:
+		f.BF16TFLOPS = &value
+	case topology.FigureSM:
+		f.SM = &value
+	default:
+		return false
+	}
+	return true
+}
