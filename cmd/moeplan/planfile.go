@@ -143,7 +143,7 @@ func (file *planFile) bring(name string, notes io.Writer) (*brought, error) {
 		}
 	}
 	if text := q.ModelSpec; present(text) {
-		m, err := config.ReadModel(name+" (model_spec)", bytes.NewReader(indented(text)))
+		m, err := config.ReadModel(name+" (model_spec)", indented(text))
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (file *planFile) bring(name string, notes io.Writer) (*brought, error) {
 		b.model = m
 	}
 	if text := q.PlatformSpec; present(text) {
-		p, err := config.ReadPlatform(name+" (platform_spec)", bytes.NewReader(indented(text)))
+		p, err := config.ReadPlatform(name+" (platform_spec)", indented(text))
 		if err != nil {
 			return nil, err
 		}
@@ -173,13 +173,29 @@ func (file *planFile) bring(name string, notes io.Writer) (*brought, error) {
 
 func present(text json.RawMessage) bool { return len(text) > 0 && string(text) != "null" }
 
-// indented lays JSON out as YAML reads it best, whatever tool has written the file.
-func indented(text json.RawMessage) []byte {
+// mostNested bounds what is laid out: a model's own nesting is 3.
+const mostNested = 32
+
+// indented lays JSON out as YAML reads it best, whatever tool has written the file. What is nested beyond all meaning stays as
+// it is: indenting it takes memory that grows with the square.
+func indented(text json.RawMessage) io.Reader {
+	depth, in := 0, json.NewDecoder(bytes.NewReader(text))
+	for token, err := in.Token(); err == nil; token, err = in.Token() {
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth > mostNested {
+			return bytes.NewReader(text)
+		}
+	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil { // it was decoded already
-		return text
+		return bytes.NewReader(text)
 	}
-	return out.Bytes()
+	return &out
 }
 
 // agrees refuses a model or a platform of which the file's writer had another description under the same name.

@@ -20,7 +20,7 @@ type workflowCmd struct {
 func (c *workflowCmd) Run(ctx context.Context, s streams) error {
 	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
 	if c.Plan != "" {
-		if err := e.fromPlan(); err != nil {
+		if err := e.fromPlan(s.err); err != nil {
 			return err
 		}
 	}

@@ -55,6 +55,9 @@ func ReadCalibration(name string, r io.Reader) (*Calibration, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s: a calibration file is at most %d bytes", name, maxFile)
 	}
+	if tooDeep(data) {
+		return nil, fmt.Errorf("%s: brackets nested more than %d deep", name, mostNested)
+	}
 	var c Calibration
 	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))

@@ -81,6 +81,7 @@ func TestModelsRefused(t *testing.T) {
 		{"id: x\n---\nid: y\n", "2 documents", "two files in one"},
 		{"id: [\n", "my.yaml", "no YAML"},
 		{strings.Repeat("x", maxFile+1), "at most", "too large"},
+		{"id: " + strings.Repeat("[", 1000), "nested more than", "what a parser takes minutes over"},
 	} {
 		_, err := ReadModel("my.yaml", strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "my.yaml") {

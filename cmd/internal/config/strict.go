@@ -30,6 +30,9 @@ func readDocument(name, what string, r io.Reader) (*document, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s: a %s file is at most %d bytes", name, what, maxFile)
 	}
+	if tooDeep(data) {
+		return nil, fmt.Errorf("%s: brackets nested more than %d deep", name, mostNested)
+	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
@@ -59,6 +62,25 @@ func readDocument(name, what string, r io.Reader) (*document, error) {
 		return nil, fmt.Errorf("%s:%d: anchors and aliases are not read: write the value out", name, line(alias))
 	}
 	return d, nil
+}
+
+// mostNested bounds brackets within brackets, those in texts counted too; files of ours have 3.
+const mostNested = 64
+
+// tooDeep reports brackets that the parser would take minutes over.
+func tooDeep(data []byte) bool {
+	depth := 0
+	for _, b := range data {
+		switch b {
+		case '[', '{':
+			if depth++; depth > mostNested {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
 }
 
 type aliasFinder struct{ found ast.Node }
@@ -148,6 +170,9 @@ func wanted(t reflect.Type) string {
 	return "group of keys"
 }
 
+// mostProblems bounds the unknown keys that are named.
+const mostProblems = 20
+
 // unknown collects the keys that a type does not have. Those written twice the parser refuses.
 func (d *document) unknown(m *ast.MappingNode, t reflect.Type, prefix string, problems *[]error) {
 	fields := keysOf(t)
@@ -159,6 +184,12 @@ func (d *document) unknown(m *ast.MappingNode, t reflect.Type, prefix string, pr
 			names := make([]string, 0, len(fields))
 			for name := range fields {
 				names = append(names, name)
+			}
+			if len(*problems) == mostProblems {
+				*problems = append(*problems, fmt.Errorf("%s: there are more", d.name))
+			}
+			if len(*problems) > mostProblems {
+				return
 			}
 			*problems = append(*problems, fmt.Errorf("%s:%d: unknown key %s%s", d.name, at, prefix+key, suggestion(key, names)))
 			continue
