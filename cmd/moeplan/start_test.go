@@ -28,8 +28,8 @@ func TestStart(t *testing.T) {
 		{"explain EDP", 130_000, "a word of a list in the program"},
 		{"--no-such-flag", 480_000, "an error of the default command"},
 		{"plan", 480_000, "the question is missing"},
-		{"ranks --world 64 --tp 2 --ep 8 --etp 1", 1_050_000, "the platforms, but no model, flag or recipe"},
-		{"platforms", 850_000, "the platforms"},
+		{"ranks --world 64 --tp 2 --ep 8 --etp 1", 1_800_000, "the platforms, but no model, flag or recipe"},
+		{"platforms", 1_750_000, "the platforms, in a table"},
 		{"version", 1_600_000, "models and platforms, which it counts"},
 		{"--help", 4_000_000, "the grammar of all commands, which is 2.3 MB, but no data"},
 	} {
@@ -64,6 +64,9 @@ func TestBeforeMain(t *testing.T) {
 	const most = 40_000 // bytes a package may allocate
 	exceptions := map[string]int{
 		"github.com/moeplan/moeplan/layout/megatron": 160_000, // its rules, which hold functions
+		// What tables are written with; a library's own start is not ours to delay.
+		"github.com/olekukonko/tablewriter/pkg/twwidth": 700_000, // a cache of widths
+		"github.com/olekukonko/errors":                  80_000,
 	}
 	ofTests := regexp.MustCompile(`jsonschema|go-internal|rapid|chromedp|cdproto`) // in this binary alone
 	cmd := self(t, "moeplan", "completion", "bash")
