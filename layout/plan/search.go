@@ -211,16 +211,16 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 			continue
 		}
 		f.fit++
-		if pareto {
-			if c, ok := p.timed(&l, need); ok {
-				f.front = addToFront(f.front, c)
-			}
-		}
-		if fits {
+		climbing := !fits
+		fits = fits || over <= -edge // at the edge of memory the next rung is a choice too
+		if !climbing && !pareto {
 			continue
 		}
-		fits = over <= -edge // at the edge of memory the next rung is a choice too
-		if c, ok := p.timed(&l, need); ok {
+		c, ok := p.timed(&l, need)
+		if ok && pareto {
+			f.front = addToFront(f.front, c)
+		}
+		if ok && climbing {
 			rungs = append(rungs, c)
 		}
 	}
