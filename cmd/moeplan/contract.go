@@ -8,15 +8,11 @@ import (
 )
 
 type contractCmd struct {
-	Layout   []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
-	Plan     string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
+	chosen   `embed:""`
 	Set      []string `placeholder:"FIELD=VALUE" sep:"none" help:"Fill in a field, such as software.nccl_version=2.28 or workload.data_path=/data; repeatable."`
 	Variable string   `placeholder:"FIELD" help:"The one field under test, such as layout.moe_token_dispatcher."`
 	Base     string   `placeholder:"VALUE" help:"Its value in the run to compare with."`
-
-	machine  `embed:""`
-	runFlags `embed:""`
-	Output   string `short:"o" enum:"yaml,json" default:"yaml" help:"Format: yaml or json."`
+	Output   string   `short:"o" enum:"yaml,json" default:"yaml" help:"Format: yaml or json."`
 }
 
 // Help is the part of the usage below the summary.
@@ -31,17 +27,7 @@ Exit codes: 0 done; 2 the layout breaks a rule; 3 nothing fits; 80 usage.`
 }
 
 func (c *contractCmd) Run(ctx context.Context, s streams) error {
-	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
-	if c.Plan != "" {
-		if err := e.fromPlan(s.err); err != nil {
-			return err
-		}
-	}
-	r, err := e.request(&e.runFlags)
-	if err != nil {
-		return err
-	}
-	l, err := chosenLayout(ctx, e.Layout, &r)
+	r, l, err := c.take(ctx, s.err)
 	if err != nil {
 		return err
 	}
@@ -54,7 +40,7 @@ func (c *contractCmd) Run(ctx context.Context, s streams) error {
 	if r.Platform.Domain.Known {
 		h.Domain = r.Platform.Domain.Int()
 	}
-	contract.Workload.Grads, contract.Workload.Moments = e.Grads, e.Moments
+	contract.Workload.Grads, contract.Workload.Moments = c.Grads, c.Moments
 	for _, set := range c.Set {
 		path, value, ok := strings.Cut(set, "=")
 		if !ok {

@@ -2,27 +2,19 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
 type memCmd struct {
-	Layout []string `arg:"" help:"Layout in its text form, such as tp2 pp8 vpp4 ep32."`
-
-	machine  `embed:""`
-	runFlags `embed:""`
-	Why      bool   `help:"Add formula and source to each line."`
-	Output   string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+	chosen `embed:""`
+	Why    bool   `help:"Add formula and source to each line."`
+	Output string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
 }
 
 func (c *memCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.request(&c.runFlags)
-	if err != nil {
-		return err
-	}
-	l, err := parseLayout(strings.Join(c.Layout, " "), &r)
+	r, l, err := c.take(ctx, s.err)
 	if err != nil {
 		return err
 	}

@@ -8,20 +8,13 @@ import (
 )
 
 type nextCmd struct {
-	Layout []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
-	Why    bool     `help:"Add the source of each claim."`
-
-	machine  `embed:""`
-	runFlags `embed:""`
-	Output   string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
+	chosen `embed:""`
+	Why    bool   `help:"Add the source of each claim."`
+	Output string `short:"o" enum:"table,json" default:"table" help:"Format: table or json."`
 }
 
 func (c *nextCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.request(&c.runFlags)
-	if err != nil {
-		return err
-	}
-	l, err := chosenLayout(ctx, c.Layout, &r)
+	r, l, err := c.take(ctx, s.err)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type brought struct {
 }
 
 // fromPlan takes the question and the layout from a plan file. What a reader must know of it goes to notes.
-func (c *emitCmd) fromPlan(notes io.Writer) error {
+func (c *chosen) fromPlan(notes io.Writer) error {
 	if c.Model != "" || c.GPUs != nil || c.GPU != "" || len(c.Layout) > 0 || c.Seq != nil || c.GlobalBatch != nil {
 		return usage("--plan brings the question and the layout: leave --model, --gpus, --gpu, --seq, --global-batch and the layout out")
 	}
@@ -117,7 +117,7 @@ func readPlanFile(name string) (*planFile, error) {
 }
 
 // rest takes what decides about memory and time, unless a flag says otherwise.
-func (c *emitCmd) rest(file *planFile) {
+func (c *chosen) rest(file *planFile) {
 	q := &file.Request
 	if c.Imbalance == nil && q.Imbalance > 1 {
 		c.Imbalance = &q.Imbalance

@@ -12,33 +12,19 @@ import (
 )
 
 type traceCmd struct {
-	Layout       []string `arg:"" optional:"" help:"Layout in its text form. Without one the best plan is taken."`
-	Plan         string   `placeholder:"FILE#N" help:"Plan N (default 1) of a file that moeplan -o json wrote, instead of --model, --gpus and a layout."`
-	Tuned        bool     `help:"With the usual switches on, instead of a first run (alltoall, eager)."`
-	Microbatches int      `placeholder:"N" help:"Run only so many micro-batches, for a smaller picture (default: all of a step)."`
-
-	machine  `embed:""`
-	runFlags `embed:""`
-	Output   string `short:"o" required:"" placeholder:"FILE" help:"File to write; - is standard output."`
+	chosen       `embed:""`
+	Tuned        bool   `help:"With the usual switches on, instead of a first run (alltoall, eager)."`
+	Microbatches int    `placeholder:"N" help:"Run only so many micro-batches, for a smaller picture (default: all of a step)."`
+	Output       string `short:"o" required:"" placeholder:"FILE" help:"File to write; - is standard output."`
 }
 
 func (c *traceCmd) Run(ctx context.Context, s streams) error {
-	e := emitCmd{Layout: c.Layout, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
-	if c.Plan != "" {
-		if err := e.fromPlan(s.err); err != nil {
-			return err
-		}
-	}
-	r, err := e.request(&e.runFlags)
-	if err != nil {
-		return err
-	}
 	if c.Microbatches != 0 {
 		if err := positive("--microbatches", c.Microbatches, layout.MaxSize); err != nil {
 			return err
 		}
 	}
-	l, err := chosenLayout(ctx, e.Layout, &r)
+	r, l, err := c.take(ctx, s.err)
 	if err != nil {
 		return err
 	}

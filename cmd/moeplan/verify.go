@@ -60,22 +60,13 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) error {
 		return usage("--tolerance %g lies between 0 and 100 percent", c.Tolerance)
 	}
 	files, words := splitWords(append(append(c.Words.list, c.More.list...), c.Rest.list...))
-	e := emitCmd{Layout: words, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}
 	switch {
 	case len(files) == 0:
 		return usage("no log: moeplan verify check.log ...; a layout's words look like tp2 or recompute=none")
-	case c.Plan != "":
-		if err := e.fromPlan(s.err); err != nil {
-			return err
-		}
-	case len(words) == 0:
+	case c.Plan == "" && len(words) == 0:
 		return usage("no layout: which one ran? (or --plan plan.json#1)")
 	}
-	r, err := e.request(&e.runFlags)
-	if err != nil {
-		return err
-	}
-	l, err := chosenLayout(ctx, e.Layout, &r)
+	r, l, err := (&chosen{Layout: words, Plan: c.Plan, machine: c.machine, runFlags: c.runFlags}).take(ctx, s.err)
 	if err != nil {
 		return err
 	}
