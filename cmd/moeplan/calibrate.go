@@ -25,6 +25,8 @@ import (
 type calibrateCmd struct {
 	From string `required:"" placeholder:"RUNS.jsonl" help:"Measured runs, one JSON object a line: id, gpu, gpus, step_ms, and either args (Megatron-LM's argv) or model, layout, seq_length and global_batch_size. - is standard input."`
 	Save string `default:"calibration.yaml" help:"File to write, for --calibration."`
+
+	Output string `short:"o" enum:"table,json" default:"table" help:"Format of what is printed: table or json."`
 }
 
 // measuredRun is one line of the runs.
@@ -51,10 +53,17 @@ func (c *calibrateCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return &coded{exitUsage, fmt.Errorf("%s: %w", c.From, err)}
 	}
-	if err := writeFit(s.out, gpu, fit); err != nil {
-		return err
+	if c.Output != "json" {
+		if err := writeFit(s.out, gpu, fit); err != nil {
+			return err
+		}
 	}
 	if !fit.Better() {
+		if c.Output == "json" {
+			if err := writeJSON(s.out, calibratedAsJSON(gpu, fit, nil)); err != nil {
+				return err
+			}
+		}
 		return fmt.Errorf("runs that were left out are predicted no better with the fit (%s) than without (%s): %s is not written",
 			percent(fit.LeftOut.Mean), percent(fit.Before.Mean), c.Save)
 	}
@@ -67,9 +76,13 @@ func (c *calibrateCmd) Run(ctx context.Context, s streams) error {
 		return config.WriteCalibration(w, &config.Calibration{GPU: gpu, Runs: len(runs), Before: fit.Before.Mean, LeftOut: fit.LeftOut.Mean, Memory: memory,
 			Factors: config.CalibrationFactors{Compute: f.Compute, NVLink: f.NVLink, NIC: f.NIC, Host: f.Host}})
 	})
-	if err == nil {
-		fmt.Fprintf(s.out, "\nwritten to %s\n", c.Save)
+	if err != nil {
+		return err
 	}
+	if c.Output == "json" {
+		return writeJSON(s.out, calibratedAsJSON(gpu, fit, &c.Save))
+	}
+	_, err = fmt.Fprintf(s.out, "\nwritten to %s\n", c.Save)
 	return err
 }
 

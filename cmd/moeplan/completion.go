@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/evidence"
 	"github.com/moeplan/moeplan/topology"
 )
 
@@ -221,6 +222,16 @@ func valuesOf(v *kong.Value, enum, flag string) []completion {
 		return platforms()
 	case enum != "":
 		return enumerated(enum)
+	case flag == "--variable" || flag == "--set" && v.Tag.PlaceHolder == "FIELD=VALUE":
+		var out []completion
+		for _, f := range evidence.ContractFields() {
+			end := ""
+			if flag == "--set" {
+				end = "="
+			}
+			out = append(out, completion{f.Section + "." + f.Key + end, f.What})
+		}
+		return out
 	case flag == "--precision":
 		var out []completion
 		for p := layout.BF16; p <= layout.NVFP4; p++ {

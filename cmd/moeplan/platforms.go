@@ -13,6 +13,13 @@ type platformsCmd struct {
 	Output string `short:"o" enum:"table,json,csv,markdown,yaml" default:"table" help:"Format: table, json, csv, markdown or, of one platform, yaml: a template for your own."`
 }
 
+// platformJSON is one platform.
+type platformJSON struct {
+	*topology.Platform
+	// Sources says where each figure comes from, by its key.
+	Sources map[topology.FigureID]string `json:"sources"`
+}
+
 func (c *platformsCmd) Run(s streams) error {
 	if c.Name != "" {
 		p, err := lookupPlatform(c.Name)
@@ -20,10 +27,7 @@ func (c *platformsCmd) Run(s streams) error {
 			return err
 		}
 		if c.Output == "json" {
-			return writeJSON(s.out, struct {
-				*topology.Platform
-				Sources map[topology.FigureID]string `json:"sources"`
-			}{p, sourcesOf(p)})
+			return writeJSON(s.out, platformJSON{p, sourcesOf(p)})
 		}
 		if c.Output == "yaml" {
 			return config.WritePlatform(s.out, p)

@@ -11,9 +11,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rogpeppe/go-internal/txtar"
 	second "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
@@ -30,16 +33,18 @@ const (
 	other     = "tp4 pp8 vpp8 ep16 mbs2 recompute=moe_act"
 )
 
-// outputs are what -o json prints, by the name of its schema: the type that it is made from, and command lines whose answers
-// must keep to it. Those that describe a whole catalogue are in it, and what a person writes is not.
-var outputs = []struct {
+type output struct {
 	name  string
 	of    any
 	title string
 	// list says that the output is a list of them.
 	list bool
 	runs []string
-}{
+}
+
+// outputs are what -o json prints, by the name of its schema: the type that it is made from, and command lines whose answers
+// must keep to it. Those that describe a whole catalogue are in it, and what a person writes is not.
+var outputs = []output{
 	{"plan", plan.Result{}, "moeplan plan -o json", false, []string{
 		"--gpus 256 --model qwen3-235b -o json", "--gpus 64 --model llama3-70b --pareto -o json --top 2",
 		"--gpus 8 --model deepseek-v3 -o json", "--gpus 64 --model qwen3-30b -o json --objective workflow --imbalance 1.3 --top 1"}},
@@ -59,7 +64,14 @@ var outputs = []struct {
 		"check --gpus 8 -o json -- --num-layers four"}},
 	{"batch-answer", batchAnswer{}, "one line that moeplan batch writes, if the request could be read", false, nil},
 	{"models", arch.Model{}, "moeplan models -o json", true, []string{"models -o json"}},
+	{"model", arch.Model{}, "moeplan models NAME -o json", false, []string{"models dsv3 -o json", "models list qwen3-8b -o json"}},
 	{"platforms", topology.Platform{}, "moeplan platforms -o json", true, []string{"platforms -o json"}},
+	{"platform", platformJSON{}, "moeplan platforms NAME -o json", false, []string{"platforms gb200 -o json", "platforms mi300x -o json"}},
+	{"calibrate", calibratedJSON{}, "moeplan calibrate -o json", false, []string{"calibrate --from ours.jsonl --save written.yaml -o json"}},
+	{"contract", evidence.Contract{}, "moeplan contract -o json", false, []string{"contract --gpus 256 --model qwen3-235b -o json@" + theLayout,
+		"contract --gpus 256 --model qwen3-235b --variable layout.moe_token_dispatcher --base alltoall --set layout.moe_token_dispatcher=deepep -o json@" + theLayout}},
+	{"validate-record", recordJSON{}, "moeplan validate --record ID -o json", false, []string{"validate --record m0728 -o json"}},
+	{"explain-term", meaning{}, "moeplan explain TERM -o json", false, []string{"explain EDP -o json"}},
 	{"recipes", recipeJSON{}, "moeplan recipes -o json", true, []string{"recipes --model dsv3 -o json", "recipes hybridep -o json"}},
 	{"config-show", settingRow{}, "moeplan config show -o json", true, []string{"config show --gpus 8 -o json"}},
 	{"emit-check", megatron.Command{}, "moeplan emit --for check -o json", false, []string{"emit --gpus 256 --model qwen3-235b -o json@" + theLayout}},
@@ -83,26 +95,63 @@ var outputs = []struct {
 var nullLists = []string{"batch-answer/stages", "check/stages"}
 
 // special are types that write themselves.
-var special = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[arch.LayerFreq]():     {Types: []string{"integer", "string"}},
-	reflect.TypeFor[topology.Figure]():    {Types: []string{"number", "null"}},
-	reflect.TypeFor[evidence.Value]():     {Types: []string{"number", "string", "null"}},
-	reflect.TypeFor[evidence.Bytes]():     {Types: []string{"integer", "null"}},
-	reflect.TypeFor[json.RawMessage]():    {},
-	reflect.TypeFor[evidence.Kind]():      {Type: "string"},
-	reflect.TypeFor[evidence.Operation](): {Type: "string"},
-	// A contract has the keys of its YAML form; moeplan contract writes one.
-	reflect.TypeFor[evidence.Contract](): {Type: "object", Required: []string{"variable", "base", "candidate", "reasons"}},
+var special = sync.OnceValue(func() map[reflect.Type]*jsonschema.Schema {
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[arch.LayerFreq]():     {Types: []string{"integer", "string"}},
+		reflect.TypeFor[topology.Figure]():    {Types: []string{"number", "null"}},
+		reflect.TypeFor[evidence.Value]():     {Types: []string{"number", "string", "null"}},
+		reflect.TypeFor[evidence.Bytes]():     {Types: []string{"integer", "null"}},
+		reflect.TypeFor[json.RawMessage]():    {},
+		reflect.TypeFor[evidence.Kind]():      {Type: "string"},
+		reflect.TypeFor[evidence.Operation](): {Type: "string"},
+		reflect.TypeFor[evidence.Contract]():  contractSchema(),
+	}
+})
+
+// comments are read once for all schemas.
+var comments = &commentsOf{packages: map[string]declared{}}
+
+// contractSchema is that of a contract, which writes itself under the keys of its YAML form: what is unknown is null.
+func contractSchema() *jsonschema.Schema {
+	none := &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	text := func(what string) *jsonschema.Schema {
+		return &jsonschema.Schema{Types: []string{"null", "string"}, Description: what}
+	}
+	s := &jsonschema.Schema{Type: "object", Required: []string{"variable", "base", "candidate", "reasons"}, AdditionalProperties: none,
+		Properties: map[string]*jsonschema.Schema{
+			"variable":  text("path of the one field under test; null for a baseline"),
+			"base":      text("its value in the run that is compared with"),
+			"candidate": {Type: "string", Enum: []any{string(evidence.TrainingEquivalent), string(evidence.BenchmarkOnly)}},
+			"reasons":   {Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "why a run is benchmark-only"},
+		}}
+	for _, f := range evidence.ContractFields() {
+		section := s.Properties[f.Section]
+		if section == nil {
+			section = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: none}
+			s.Properties[f.Section], s.Required = section, append(s.Required, f.Section)
+		}
+		field := &jsonschema.Schema{Types: []string{"null", f.Type}, Description: f.What}
+		switch f.Type {
+		case "boolean", "number":
+			field.Type, field.Types = f.Type, nil
+		case "array":
+			field.Type, field.Types, field.Items = f.Type, nil, &jsonschema.Schema{Type: "string"}
+		}
+		section.Properties[f.Key], section.Required = field, append(section.Required, f.Key)
+	}
+	return s
 }
 
 // schemaOf is the schema of an output, from its type.
 func schemaOf(t *testing.T, name string, of any, title string, list bool) []byte {
 	t.Helper()
-	s, err := jsonschema.ForType(reflect.TypeOf(of), &jsonschema.ForOptions{TypeSchemas: special})
+	s, err := jsonschema.ForType(reflect.TypeOf(of), &jsonschema.ForOptions{TypeSchemas: special()})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	wholeLists(s, name)
+	comments.t = t
+	comments.describe(s, reflect.TypeOf(of), nil)
 	if list {
 		s = &jsonschema.Schema{Type: "array", Items: s}
 	}
@@ -179,14 +228,31 @@ func validates(t *testing.T, s *second.Schema, what string, text []byte) {
 // TestOutputsKeepToTheirSchemas: real answers, judged by another implementation of JSON Schema than the one that wrote it.
 func TestOutputsKeepToTheirSchemas(t *testing.T) {
 	t.Setenv("MOEPLAN_CONFIG", "none")
+	script, err := txtar.ParseFile(filepath.Join("testdata", "script", "calibrate.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := filepath.Join(t.TempDir(), "ours.jsonl")
+	for _, f := range script.Files {
+		if f.Name == "runs.jsonl" {
+			if err := os.WriteFile(ours, f.Data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for _, o := range outputs {
 		s := compiled(t, o.name)
 		for _, r := range o.runs {
 			parts := strings.Split(r, "@") // words, then whole layouts
 			args := append(strings.Fields(parts[0]), parts[1:]...)
 			for i, a := range args {
-				if strings.HasSuffix(a, ".log") || strings.HasSuffix(a, ".gz") {
+				switch {
+				case strings.HasSuffix(a, ".log") || strings.HasSuffix(a, ".gz"):
 					args[i] = evidenceData + a
+				case a == "ours.jsonl":
+					args[i] = ours
+				case a == "written.yaml":
+					args[i] = filepath.Join(t.TempDir(), a)
 				}
 			}
 			var out, problems bytes.Buffer
@@ -256,5 +322,94 @@ func TestSchemasRefuse(t *testing.T) {
 		if s.Validate(value) == nil {
 			t.Errorf("passes: %v", slices.Sorted(maps.Keys(value)))
 		}
+	}
+}
+
+// TestEveryJSONHasASchema walks the grammar: each command whose -o takes json has a schema whose title begins with it, and
+// each schema belongs to a command.
+func TestEveryJSONHasASchema(t *testing.T) {
+	var g grammar
+	parser, err := kong.New(&g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	titled := func(command string) bool {
+		for _, o := range outputs {
+			if strings.HasPrefix(o.title, "moeplan "+command+" ") && strings.HasSuffix(o.title, "-o json") {
+				return true
+			}
+		}
+		return false
+	}
+	found := 0
+	for _, leaf := range parser.Model.Leaves(false) {
+		command := strings.TrimSuffix(strings.TrimPrefix(leaf.Path(), "moeplan "), " list") // the default of models
+		for _, f := range leaf.Flags {
+			if f.Name != "output" || !slices.Contains(strings.Split(f.Enum, ","), "json") {
+				continue
+			}
+			if found++; !titled(command) {
+				t.Errorf("moeplan %s -o json has no schema", command)
+			}
+		}
+	}
+	if found < 18 {
+		t.Errorf("only %d commands print JSON: the walk finds too few", found)
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "schema", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".json")
+		if !slices.ContainsFunc(outputs, func(o output) bool { return o.name == name }) {
+			t.Errorf("%s is the schema of nothing", f)
+		}
+	}
+}
+
+// TestTheAnswerIsDescribed: whoever reads the schema of the main answer finds every key explained.
+func TestTheAnswerIsDescribed(t *testing.T) {
+	var walk func(s *jsonschema.Schema, path string)
+	walk = func(s *jsonschema.Schema, path string) {
+		if s == nil {
+			return
+		}
+		for name, p := range s.Properties {
+			if p.Description == "" {
+				t.Errorf("%s/%s has no description: its field has no comment", path, name)
+			}
+			walk(p, path+"/"+name)
+		}
+		walk(s.Items, path+"/*")
+		if s.Properties == nil {
+			walk(s.AdditionalProperties, path+"/*")
+		}
+	}
+	for _, name := range []string{"plan", "calibrate"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "schema", name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s jsonschema.Schema
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		walk(&s, name)
+	}
+}
+
+// TestWrittenFilesKeepToTheirSchemas: emit --save writes a plan file, of a model of one's own too.
+func TestWrittenFilesKeepToTheirSchemas(t *testing.T) {
+	t.Setenv("MOEPLAN_CONFIG", "none")
+	model, gpu := ownFiles(t, t.TempDir(), "deepseek-v3", "gb200")
+	for _, args := range [][]string{{"--gpus", "8", "--model", "qwen3-8b", "tp2"}, {"--gpus", "256", "--model", model, "--gpu", gpu, "tp1 pp8 ep32 recompute=full"}} {
+		dir := filepath.Join(t.TempDir(), "saved")
+		mustRun(t, append([]string{"emit", "--save", dir}, args...)...)
+		text, err := os.ReadFile(filepath.Join(dir, "plan.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		validates(t, compiled(t, "plan"), fmt.Sprint(args), text)
 	}
 }

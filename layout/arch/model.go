@@ -9,15 +9,15 @@ type Model struct {
 	ID           string `json:"id"`           // catalogue name, lower case: "qwen3-235b-a22b"
 	HFID         string `json:"hf_id"`        // Hugging Face repository: "Qwen/Qwen3-235B-A22B"
 	Architecture string `json:"architecture"` // config.json architectures[0]
-	Kind         Kind   `json:"kind"`
+	Kind         Kind   `json:"kind"`         // gpt or hybrid
 
-	NumLayers         int `json:"num_layers"` // decoder layers, MTP layers not counted
-	HiddenSize        int `json:"hidden_size"`
-	FFNHiddenSize     int `json:"ffn_hidden_size"` // of dense MLP layers
-	NumAttentionHeads int `json:"num_attention_heads"`
-	NumQueryGroups    int `json:"num_query_groups"` // KV heads; MLA ignores it
-	KVChannels        int `json:"kv_channels"`      // head dimension; MLA ignores it
-	VocabSize         int `json:"vocab_size"`       // unpadded
+	NumLayers         int `json:"num_layers"`          // decoder layers, MTP layers not counted
+	HiddenSize        int `json:"hidden_size"`         // width of the residual stream
+	FFNHiddenSize     int `json:"ffn_hidden_size"`     // of dense MLP layers
+	NumAttentionHeads int `json:"num_attention_heads"` // query heads
+	NumQueryGroups    int `json:"num_query_groups"`    // KV heads; MLA ignores it
+	KVChannels        int `json:"kv_channels"`         // head dimension; MLA ignores it
+	VocabSize         int `json:"vocab_size"`          // unpadded
 	// MakeVocabSizeDivisibleBy times TP is what the vocabulary is padded to.
 	MakeVocabSizeDivisibleBy int `json:"make_vocab_size_divisible_by"`
 	// MaxPositionEmbeddings is 0 where the sources do not say.
@@ -34,15 +34,15 @@ type Model struct {
 	Mamba           *Mamba           `json:"mamba"`            // nil: none
 	SlidingWindow   *SlidingWindow   `json:"sliding_window"`   // nil: full attention everywhere
 
-	QKNorm              QKNorm        `json:"qk_norm"`
-	QKVBias             bool          `json:"qkv_bias"`    // --add-qkv-bias (implied by LinearBias)
-	LinearBias          bool          `json:"linear_bias"` // no --disable-bias-linear
-	AttentionOutputGate bool          `json:"attention_output_gate"`
-	SoftmaxType         string        `json:"softmax_type"` // "" (vanilla) or "learnable": one sink per head
-	Activation          Activation    `json:"activation"`
-	Normalization       Normalization `json:"normalization"`
+	QKNorm              QKNorm        `json:"qk_norm"`               // norm of queries and keys; "" for none
+	QKVBias             bool          `json:"qkv_bias"`              // --add-qkv-bias (implied by LinearBias)
+	LinearBias          bool          `json:"linear_bias"`           // no --disable-bias-linear
+	AttentionOutputGate bool          `json:"attention_output_gate"` // attention has an output gate
+	SoftmaxType         string        `json:"softmax_type"`          // "" (vanilla) or "learnable": one sink per head
+	Activation          Activation    `json:"activation"`            // of MLPs
+	Normalization       Normalization `json:"normalization"`         // RMSNorm or LayerNorm
 
-	MTPNumLayers int `json:"mtp_num_layers"`
+	MTPNumLayers int `json:"mtp_num_layers"` // multi-token prediction depths
 	// MTPRepeatedLayer is --mtp-use-repeated-layer: one layer's weights serve all MTPNumLayers depths.
 	MTPRepeatedLayer bool `json:"mtp_use_repeated_layer"`
 
@@ -58,7 +58,7 @@ type Model struct {
 
 	Sources    []string `json:"sources"`    // where the shapes come from
 	Unverified []string `json:"unverified"` // fields that no primary source confirms
-	Notes      []string `json:"notes"`
+	Notes      []string `json:"notes"`      // what else a reader must know
 
 	// RecordedTotal and RecordedActive are the parameter counts that the source file states, with
 	// unpadded vocabulary and without MTP layers; nil means unknown. Tests compare Parameters with them.
@@ -76,61 +76,61 @@ const (
 
 // MoE is the routed and shared expert part of a model.
 type MoE struct {
-	NumExperts       int  `json:"num_experts"`
-	TopK             int  `json:"topk"` // --moe-router-topk
-	FFNHiddenSize    int  `json:"moe_ffn_hidden_size"`
+	NumExperts       int  `json:"num_experts"`                     // routed experts of a layer
+	TopK             int  `json:"topk"`                            // --moe-router-topk
+	FFNHiddenSize    int  `json:"moe_ffn_hidden_size"`             // width of a routed expert
 	SharedFFNSize    int  `json:"shared_expert_intermediate_size"` // all shared experts together; 0: none
-	SharedExpertGate bool `json:"shared_expert_gate"`
-	LatentSize       int  `json:"latent_size"` // --moe-latent-size: routed experts work on this width; 0: hidden_size
+	SharedExpertGate bool `json:"shared_expert_gate"`              // shared experts are gated
+	LatentSize       int  `json:"latent_size"`                     // --moe-latent-size: routed experts work on this width; 0: hidden_size
 
 	// LayerFreq is --moe-layer-freq as written: an int N (layer i is MoE iff i % N == 0) or a list expression
 	// such as "([0]*3+[1]*58)". Layers resolves it.
 	LayerFreq LayerFreq `json:"moe_layer_freq"`
 
-	RouterScoreFunction string  `json:"router_score_function"` // softmax or sigmoid
-	RouterPreSoftmax    bool    `json:"router_pre_softmax"`
-	RouterNumGroups     int     `json:"router_num_groups"` // 0: no group-limited routing
-	RouterGroupTopK     int     `json:"router_group_topk"`
+	RouterScoreFunction string  `json:"router_score_function"`      // softmax or sigmoid
+	RouterPreSoftmax    bool    `json:"router_pre_softmax"`         // softmax before the selection
+	RouterNumGroups     int     `json:"router_num_groups"`          // 0: no group-limited routing
+	RouterGroupTopK     int     `json:"router_group_topk"`          // groups that are selected; 0: none
 	RouterScalingFactor float64 `json:"router_topk_scaling_factor"` // 0: none
-	RouterExpertBias    bool    `json:"router_expert_bias"`
-	LoadBalancing       string  `json:"load_balancing"` // aux_loss, seq_aux_loss, none, ...
-	AuxLossCoeff        float64 `json:"aux_loss_coeff"`
+	RouterExpertBias    bool    `json:"router_expert_bias"`         // a bias shifts the scores (aux-loss-free balancing)
+	LoadBalancing       string  `json:"load_balancing"`             // aux_loss, seq_aux_loss, none, ...
+	AuxLossCoeff        float64 `json:"aux_loss_coeff"`             // weight of the balancing loss
 }
 
 // MLA is multi-latent attention.
 type MLA struct {
-	QLoraRank       int `json:"q_lora_rank"` // 0: queries are projected directly
-	KVLoraRank      int `json:"kv_lora_rank"`
+	QLoraRank       int `json:"q_lora_rank"`         // 0: queries are projected directly
+	KVLoraRank      int `json:"kv_lora_rank"`        // width of the latent keys and values
 	QKHeadDim       int `json:"qk_head_dim"`         // per head, without the rope part
 	QKPosEmbHeadDim int `json:"qk_pos_emb_head_dim"` // rope part, shared by all heads on the key side
-	VHeadDim        int `json:"v_head_dim"`
+	VHeadDim        int `json:"v_head_dim"`          // of the values, per head
 }
 
 // LinearAttention is a gated delta net beside every Freq-th full attention layer.
 type LinearAttention struct {
-	Variant       string `json:"variant"` // gdn
-	Freq          int    `json:"freq"`    // layer i (0-based) is full attention iff (i+1) % Freq == 0
-	ConvKernelDim int    `json:"conv_kernel_dim"`
-	KeyHeadDim    int    `json:"key_head_dim"`
-	ValueHeadDim  int    `json:"value_head_dim"`
-	NumKeyHeads   int    `json:"num_key_heads"`
-	NumValueHeads int    `json:"num_value_heads"`
+	Variant       string `json:"variant"`         // gdn
+	Freq          int    `json:"freq"`            // layer i (0-based) is full attention iff (i+1) % Freq == 0
+	ConvKernelDim int    `json:"conv_kernel_dim"` // width of the convolution
+	KeyHeadDim    int    `json:"key_head_dim"`    // per head
+	ValueHeadDim  int    `json:"value_head_dim"`  // per head
+	NumKeyHeads   int    `json:"num_key_heads"`   // key heads
+	NumValueHeads int    `json:"num_value_heads"` // value heads
 }
 
 // Mamba is the Mamba-2 mixer of a hybrid model.
 type Mamba struct {
-	NumHeads   int `json:"num_heads"`
-	HeadDim    int `json:"head_dim"`
-	StateDim   int `json:"state_dim"`
-	NumGroups  int `json:"num_groups"`
-	ConvKernel int `json:"conv_kernel"`
+	NumHeads   int `json:"num_heads"`   // heads
+	HeadDim    int `json:"head_dim"`    // per head
+	StateDim   int `json:"state_dim"`   // state of a head
+	NumGroups  int `json:"num_groups"`  // groups that share B and C
+	ConvKernel int `json:"conv_kernel"` // width of the convolution
 }
 
 // SlidingWindow limits attention to Window tokens on all layers but every SkipFreq-th.
 type SlidingWindow struct {
-	Window   int    `json:"window"`
-	Flag     string `json:"flag"` // as a Megatron flag, for instance "--window-size 127,0"
-	SkipFreq int    `json:"skip_freq"`
+	Window   int    `json:"window"`    // tokens that a windowed layer sees
+	Flag     string `json:"flag"`      // as a Megatron flag, for instance "--window-size 127,0"
+	SkipFreq int    `json:"skip_freq"` // every so many layers one sees all; 0: none
 }
 
 // QKNorm says how queries and keys are normalised before attention.

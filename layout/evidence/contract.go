@@ -82,6 +82,40 @@ type entry struct {
 	into         func(*Contract) any // *string, *int, *bool, *float64 or *[]string
 }
 
+// ContractField is one field of a contract, for forms and schemas.
+type ContractField struct {
+	Section, Key string
+	// What says what belongs there, "" where the key says it all.
+	What string
+	// Choices are the values that it takes; nil takes any.
+	Choices []string
+	// Type is that of its JSON form: string, integer, boolean, number or array.
+	Type string
+}
+
+// ContractFields lists the fields of a contract in their order.
+func ContractFields() []ContractField {
+	var c Contract
+	out := make([]ContractField, len(contractFields))
+	for i := range contractFields {
+		e := &contractFields[i]
+		out[i] = ContractField{Section: e.section, Key: e.key, What: e.what, Choices: e.choices}
+		switch e.into(&c).(type) {
+		case *int:
+			out[i].Type = "integer"
+		case *bool:
+			out[i].Type = "boolean"
+		case *float64:
+			out[i].Type = "number"
+		case *[]string:
+			out[i].Type = "array"
+		default:
+			out[i].Type = "string"
+		}
+	}
+	return out
+}
+
 func (e *entry) path() string { return e.section + "." + e.key }
 
 func str(section, key, what string, into func(*Contract) *string, choices ...string) entry {

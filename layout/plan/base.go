@@ -8,16 +8,16 @@ import (
 
 // Base is where a layout that somebody has stands among those that the search finds.
 type Base struct {
-	Key string `json:"key"`
+	Key string `json:"key"` // its text form
 	// Place is 1 for a layout that no pair of meshes beats, Of the number of pairs that fit, this one included if it fits.
 	Place int `json:"place"`
 	Of    int `json:"of"`
 	// TunedTimeMS is its own tuned time; SlowerBy is that over the best plan's, less one.
 	TunedTimeMS float64 `json:"tuned_step_time_ms"`
 	SlowerBy    float64 `json:"slower_by"`
-	Fits        bool    `json:"fits"`
-	PeakBytes   int64   `json:"peak_allocated"`
-	Best        string  `json:"best"`
+	Fits        bool    `json:"fits"`           // into the memory that may be taken
+	PeakBytes   int64   `json:"peak_allocated"` // of its worst stage, bytes
+	Best        string  `json:"best"`           // text form of the best plan
 }
 
 // CompareBase finds the place of a layout among the best of each pair of meshes that answers the same question. It is nil

@@ -84,10 +84,10 @@ func plainPipeline(l *layout.Layout) int {
 
 // Point is one layout of the front of time against memory: no other that fits is both faster and smaller.
 type Point struct {
-	Key           string  `json:"key"`
-	TunedTimeMS   float64 `json:"tuned_step_time_ms"`
-	PeakAllocated int64   `json:"peak_allocated"`
-	HeadroomGiB   float64 `json:"headroom_gib"`
+	Key           string  `json:"key"`                // text form
+	TunedTimeMS   float64 `json:"tuned_step_time_ms"` // with the usual switches on
+	PeakAllocated int64   `json:"peak_allocated"`     // of the worst stage, bytes
+	HeadroomGiB   float64 `json:"headroom_gib"`       // between that peak and the card
 }
 
 // addToFront keeps a front of candidates that no other beats in both time and memory.

@@ -36,26 +36,26 @@ func (r *Result) Assumes(name string) bool {
 
 // Echo repeats the question, with every default filled in.
 type Echo struct {
-	Model            string  `json:"model"`
-	ParametersTotal  int64   `json:"parameters_total"`
-	ParametersActive int64   `json:"parameters_active"`
-	Platform         string  `json:"platform"`
-	GPUs             int     `json:"gpus"`
-	SeqLength        int     `json:"seq_length"`
-	GlobalBatchSize  int     `json:"global_batch_size"`
-	Precision        string  `json:"precision"`
-	Gradients        string  `json:"main_grads_dtype"`
-	Moments          string  `json:"exp_avg_dtype"`
-	Offload          Offload `json:"offload"` // "" for none
-	Imbalance        float64 `json:"imbalance"`
-	MemoryGiB        float64 `json:"memory_gib"`   // what the driver offers
-	HeadroomGiB      float64 `json:"headroom_gib"` // what must stay free: above what the card sees if it was given, else above the allocated peak
-	ReserveGiB       float64 `json:"reserve_gib"`
-	NVLinkDomain     int     `json:"nvlink_domain"`
-	GPUsPerNode      int     `json:"gpus_per_node"`
+	Model            string  `json:"model"`             // name in the catalogue, or that of the model file
+	ParametersTotal  int64   `json:"parameters_total"`  // elements, MTP layers not counted
+	ParametersActive int64   `json:"parameters_active"` // elements that a token meets
+	Platform         string  `json:"platform"`          // kind of GPU
+	GPUs             int     `json:"gpus"`              // number of GPUs
+	SeqLength        int     `json:"seq_length"`        // tokens
+	GlobalBatchSize  int     `json:"global_batch_size"` // sequences a step
+	Precision        string  `json:"precision"`         // bf16, fp16, fp8-tensorwise, fp8-blockwise or mxfp8
+	Gradients        string  `json:"main_grads_dtype"`  // fp32, bf16 or fp16
+	Moments          string  `json:"exp_avg_dtype"`     // of Adam's moments: fp32 or bf16
+	Offload          Offload `json:"offload"`           // "" for none
+	Imbalance        float64 `json:"imbalance"`         // load of the fullest expert rank over the mean
+	MemoryGiB        float64 `json:"memory_gib"`        // what the driver offers
+	HeadroomGiB      float64 `json:"headroom_gib"`      // what must stay free: above what the card sees if it was given, else above the allocated peak
+	ReserveGiB       float64 `json:"reserve_gib"`       // taken by something else on the GPU
+	NVLinkDomain     int     `json:"nvlink_domain"`     // GPUs joined by NVLink; 0 if unknown
+	GPUsPerNode      int     `json:"gpus_per_node"`     // GPUs that one host holds
 	// Given are the figures of the platform that the caller replaced, by their keys in moeplan platforms -o json.
 	Given     map[string]float64 `json:"given_figures"`
-	OrderedBy string             `json:"ordered_by"`
+	OrderedBy string             `json:"ordered_by"` // what the plans are ordered by
 	// Factors multiply the times of parts of a step; nil without a calibration.
 	Factors *steptime.Factors `json:"calibration,omitempty"`
 	// TrainableFraction is the share of the parameters that is trained.
@@ -70,27 +70,27 @@ type Echo struct {
 
 // Searched says what was looked at and what cut the rest.
 type Searched struct {
-	Meshes         int            `json:"meshes"`  // pairs of meshes with at least one legal layout
-	Layouts        int            `json:"layouts"` // combinations counted, cut ones included
-	Legal          int            `json:"legal"`
-	Fit            int            `json:"fit"`
-	Excluded       int            `json:"excluded"` // legal ones that the condition left out
-	FitMeshes      int            `json:"fit_meshes"`
-	RejectedByRule map[string]int `json:"rejected_by_rule"`
-	NotSearched    []string       `json:"not_searched"`
-	Seconds        float64        `json:"seconds"`
+	Meshes         int            `json:"meshes"`           // pairs of meshes with at least one legal layout
+	Layouts        int            `json:"layouts"`          // combinations counted, cut ones included
+	Legal          int            `json:"legal"`            // layouts that break no rule
+	Fit            int            `json:"fit"`              // legal ones that fit
+	Excluded       int            `json:"excluded"`         // legal ones that the condition left out
+	FitMeshes      int            `json:"fit_meshes"`       // pairs of meshes with a layout that fits
+	RejectedByRule map[string]int `json:"rejected_by_rule"` // layouts that each rule cut, by its name
+	NotSearched    []string       `json:"not_searched"`     // what was left out
+	Seconds        float64        `json:"seconds"`          // that the search took
 }
 
 // Plan is a layout with its price.
 type Plan struct {
-	Rank int `json:"rank"`
+	Rank int `json:"rank"` // 1 is the first
 	// EqualToBest says that the model cannot tell this plan's time from the best one's.
 	EqualToBest bool          `json:"equal_to_best"`
-	Key         string        `json:"key"`
+	Key         string        `json:"key"` // the layout's text form, which every command takes
 	Layout      layout.Layout `json:"-"`
-	Sizes       Sizes         `json:"layout"`
-	Stages      []Stage       `json:"stages"`
-	Grade       Grade         `json:"grade"`
+	Sizes       Sizes         `json:"layout"` // degrees and batch
+	Stages      []Stage       `json:"stages"` // one for each pipeline rank
+	Grade       Grade         `json:"grade"`  // whether a first run fits
 	// HeadroomGiB is what the card keeps free above the allocated peak of the worst stage.
 	HeadroomGiB float64 `json:"headroom_gib"`
 	// TunedGrade judges the tuned state: the flex dispatcher's buffers, the tensors of overlapped micro-batches, graph
@@ -103,128 +103,128 @@ type Plan struct {
 	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
 	MaxImbalance *float64 `json:"max_imbalance"`
 
-	StepTimeMS     float64    `json:"step_time_ms"` // of a first run: eager, with the dispatcher and overlap that the layout names
-	StepSoftware   string     `json:"step_time_software"`
-	StepTimeBand   [2]float64 `json:"step_time_band"`
-	TunedTimeMS    float64    `json:"tuned_step_time_ms"`
-	TunedSoftware  string     `json:"tuned_software"`
-	TFLOPSPerGPU   float64    `json:"tflops_per_gpu"`
-	TokensPerGPU   float64    `json:"tokens_per_second_per_gpu"`
-	NVLinkFraction *float64   `json:"nvlink_fraction"` // share of TP, CP and EP bytes inside the domain; null when there are none
-	ExposedMS      float64    `json:"exposed_communication_ms"`
+	StepTimeMS     float64    `json:"step_time_ms"`              // of a first run: eager, with the dispatcher and overlap that the layout names
+	StepSoftware   string     `json:"step_time_software"`        // the dispatcher and overlap that step_time_ms has
+	StepTimeBand   [2]float64 `json:"step_time_band"`            // from, to: ms
+	TunedTimeMS    float64    `json:"tuned_step_time_ms"`        // with the usual switches on
+	TunedSoftware  string     `json:"tuned_software"`            // those switches
+	TFLOPSPerGPU   float64    `json:"tflops_per_gpu"`            // of step_time_ms, counted as Megatron does
+	TokensPerGPU   float64    `json:"tokens_per_second_per_gpu"` // of step_time_ms
+	NVLinkFraction *float64   `json:"nvlink_fraction"`           // share of TP, CP and EP bytes inside the domain; null when there are none
+	ExposedMS      float64    `json:"exposed_communication_ms"`  // part of step_time_ms
 	// TimeParts add up to StepTimeMS and TunedTimeMS.
 	TimeParts     []TimePart `json:"step_time_parts"`
-	Communication []Traffic  `json:"communication"`
-	Wall          string     `json:"wall"`
+	Communication []Traffic  `json:"communication"` // one for each axis that sends something
+	Wall          string     `json:"wall"`          // what bounds the step
 	// PublishedTwin is the nearest published layout; null where the model was not published on that GPU kind.
 	PublishedTwin *Twin    `json:"published_twin"`
 	WorstStage    int      `json:"worst_pipeline_rank"`  // whose peak is largest
 	CheckPeak     int64    `json:"check_peak_allocated"` // bytes that stage allocates in a check (CheckRun)
 	CheckStage    int      `json:"check_pipeline_rank"`  // likewise, of those that a fake process group can impersonate
-	Notes         []string `json:"notes"`
-	Why           []string `json:"why"`
+	Notes         []string `json:"notes"`                // what is outside the measured domain
+	Why           []string `json:"why"`                  // reasons in words
 }
 
 // TimePart is one part of the step: compute, host (launches and syncs), the exposed communication of one axis, bubble
 // (pipeline fill and drain), or optimizer.
 type TimePart struct {
-	Part string `json:"part"`
+	Part string `json:"part"` // compute, host, communication, bubble or optimizer
 	// Axis is that of exposed communication, "" for the other parts.
 	Axis    string  `json:"axis"`
-	MS      float64 `json:"ms"`
-	TunedMS float64 `json:"tuned_ms"`
+	MS      float64 `json:"ms"`       // of a first run
+	TunedMS float64 `json:"tuned_ms"` // with the usual switches on
 }
 
 // Sizes are a plan's degrees and batch under Megatron's names.
 type Sizes struct {
-	TP              int    `json:"tensor_model_parallel_size"`
-	CP              int    `json:"context_parallel_size"`
-	DP              int    `json:"data_parallel_size"`
-	PP              int    `json:"pipeline_model_parallel_size"`
-	VPP             int    `json:"virtual_pipeline_model_parallel_size"`
-	ETP             int    `json:"expert_tensor_parallel_size"`
-	EP              int    `json:"expert_model_parallel_size"`
-	EDP             int    `json:"expert_data_parallel_size"`
-	MicroBatchSize  int    `json:"micro_batch_size"`
-	GlobalBatchSize int    `json:"global_batch_size"`
-	NumMicrobatches int    `json:"num_microbatches"`
-	Recompute       string `json:"recompute"`
-	PipelineLayout  string `json:"pipeline_model_parallel_layout"` // "" when Megatron's even split is the same
+	TP              int    `json:"tensor_model_parallel_size"`           // TP
+	CP              int    `json:"context_parallel_size"`                // CP
+	DP              int    `json:"data_parallel_size"`                   // DP
+	PP              int    `json:"pipeline_model_parallel_size"`         // PP
+	VPP             int    `json:"virtual_pipeline_model_parallel_size"` // VPP: chunks of a pipeline rank, 1 without interleaving
+	ETP             int    `json:"expert_tensor_parallel_size"`          // ETP
+	EP              int    `json:"expert_model_parallel_size"`           // EP
+	EDP             int    `json:"expert_data_parallel_size"`            // EDP
+	MicroBatchSize  int    `json:"micro_batch_size"`                     // MBS, sequences
+	GlobalBatchSize int    `json:"global_batch_size"`                    // GBS, sequences
+	NumMicrobatches int    `json:"num_microbatches"`                     // of a step, on a pipeline
+	Recompute       string `json:"recompute"`                            // none, full, or modules with commas
+	PipelineLayout  string `json:"pipeline_model_parallel_layout"`       // "" when Megatron's even split is the same
 }
 
 // Stage is one pipeline rank of a plan.
 type Stage struct {
-	PipelineRank int         `json:"pipeline_rank"`
-	Layers       [][]int     `json:"layers"` // 1-based decoder layers per chunk
-	Embedding    bool        `json:"embedding"`
-	OutputLayer  bool        `json:"output_layer"`
-	MTPLayers    int         `json:"mtp_layers"`
-	Parameters   StageParams `json:"parameters"`
-	Memory       Memory      `json:"memory"`
+	PipelineRank int         `json:"pipeline_rank"` // from 0
+	Layers       [][]int     `json:"layers"`        // 1-based decoder layers per chunk
+	Embedding    bool        `json:"embedding"`     // it holds the word embedding
+	OutputLayer  bool        `json:"output_layer"`  // it holds the output layer and the loss
+	MTPLayers    int         `json:"mtp_layers"`    // MTP layers that it holds
+	Parameters   StageParams `json:"parameters"`    // of one of its ranks
+	Memory       Memory      `json:"memory"`        // of one of its ranks
 }
 
 // StageParams counts the elements on one rank.
 type StageParams struct {
-	Dense  int64 `json:"dense"`
-	Expert int64 `json:"expert"`
-	Total  int64 `json:"total"`
+	Dense  int64 `json:"dense"`  // elements outside experts
+	Expert int64 `json:"expert"` // elements of experts
+	Total  int64 `json:"total"`  // both
 }
 
 // Memory is a stage's bytes at its peak.
 type Memory struct {
-	Weights            int64 `json:"weights"`
-	Gradients          int64 `json:"gradients"`
-	Optimizer          int64 `json:"optimizer"`
-	Workspace          int64 `json:"workspace"`
-	Activations        int64 `json:"activations"`
-	Transient          int64 `json:"transient"`
-	DenseState         int64 `json:"dense_state"`
-	ExpertState        int64 `json:"expert_state"`
-	AllocatedAfterStep int64 `json:"allocated_after_step"`
-	PeakAllocated      int64 `json:"peak_allocated"`
-	PeakReserved       int64 `json:"peak_reserved"`
-	PeakDevice         int64 `json:"peak_device"`
-	PeakDeviceLow      int64 `json:"peak_device_low"`
+	Weights            int64 `json:"weights"`              // bytes of parameters
+	Gradients          int64 `json:"gradients"`            // bytes of main gradients
+	Optimizer          int64 `json:"optimizer"`            // bytes of master weights and moments
+	Workspace          int64 `json:"workspace"`            // bytes of cuBLAS and the like
+	Activations        int64 `json:"activations"`          // bytes of saved tensors in flight at the peak
+	Transient          int64 `json:"transient"`            // bytes that the running layer needs for a moment
+	DenseState         int64 `json:"dense_state"`          // bytes of weights, gradients and optimizer outside experts
+	ExpertState        int64 `json:"expert_state"`         // likewise of experts
+	AllocatedAfterStep int64 `json:"allocated_after_step"` // bytes that live between two steps
+	PeakAllocated      int64 `json:"peak_allocated"`       // torch.cuda.max_memory_allocated, bytes
+	PeakReserved       int64 `json:"peak_reserved"`        // what the allocator holds of the card, bytes
+	PeakDevice         int64 `json:"peak_device"`          // what the card shows, upper end of the range, bytes
+	PeakDeviceLow      int64 `json:"peak_device_low"`      // its lower end
 }
 
 // Traffic is what one axis sends in a step, per rank.
 type Traffic struct {
-	Axis          string  `json:"axis"`
-	GroupSize     int     `json:"group_size"`
-	Domains       int     `json:"domains"` // NVLink domains that the worst group spans
-	Bytes         int64   `json:"bytes"`
-	BytesCrossing int64   `json:"bytes_leaving_domain"`
-	TimeMS        float64 `json:"time_ms"`
-	ExposedMS     float64 `json:"exposed_ms"`
+	Axis          string  `json:"axis"`                 // tp, cp, ep, dp, edp or pp
+	GroupSize     int     `json:"group_size"`           // ranks
+	Domains       int     `json:"domains"`              // NVLink domains that the worst group spans
+	Bytes         int64   `json:"bytes"`                // that a rank sends
+	BytesCrossing int64   `json:"bytes_leaving_domain"` // of them out of its NVLink domain
+	TimeMS        float64 `json:"time_ms"`              // as if nothing were hidden
+	ExposedMS     float64 `json:"exposed_ms"`           // what no compute hides
 }
 
 // Miss is the legal layout that comes nearest to fitting.
 type Miss struct {
-	Key            string `json:"key"`
-	Stage          int    `json:"pipeline_rank"`
-	Component      string `json:"component"` // the largest part of that stage
-	ComponentBytes int64  `json:"component_bytes"`
-	OverBytes      int64  `json:"over_bytes"`
-	PeakBytes      int64  `json:"peak_allocated"`
-	LimitBytes     int64  `json:"limit"` // of the allocated peak, before its range is looked at
+	Key            string `json:"key"`             // its text form
+	Stage          int    `json:"pipeline_rank"`   // whose peak is over
+	Component      string `json:"component"`       // the largest part of that stage
+	ComponentBytes int64  `json:"component_bytes"` // of that part
+	OverBytes      int64  `json:"over_bytes"`      // beyond the limit
+	PeakBytes      int64  `json:"peak_allocated"`  // of that stage, bytes
+	LimitBytes     int64  `json:"limit"`           // of the allocated peak, before its range is looked at
 	// Remedies are changes that would make it fit, cheapest first.
 	Remedies []Remedy `json:"remedies"`
 	// SmallestGPUs is the fewest GPUs, in whole nodes, on which something fits; 0 when none was found.
 	SmallestGPUs int    `json:"smallest_gpus"`
-	SmallestKey  string `json:"smallest_key"`
+	SmallestKey  string `json:"smallest_key"` // that layout in text form
 }
 
 // Remedy is one change to the question and the layout that then fits.
 type Remedy struct {
-	Change string `json:"change"`
-	Cost   string `json:"cost"`
-	Key    string `json:"key"`
+	Change string `json:"change"` // in words
+	Cost   string `json:"cost"`   // what it costs, in words
+	Key    string `json:"key"`    // the layout that then fits
 }
 
 // Unfolded is the best layout whose experts are parallel within data parallelism only.
 type Unfolded struct {
-	Key        string  `json:"key"`
-	StepTimeMS float64 `json:"step_time_ms"`
+	Key        string  `json:"key"`          // its text form
+	StepTimeMS float64 `json:"step_time_ms"` // of a first run
 	// SlowerBy is its time over the best plan's, less one; null if none fits.
 	SlowerBy *float64 `json:"slower_by"`
 }

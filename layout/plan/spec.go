@@ -12,9 +12,9 @@ import (
 
 // PlatformSpec are the figures that make a platform, under the keys of a platform file; null is unknown.
 type PlatformSpec struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	Arch string `json:"arch"`
+	ID   string `json:"id"`   // name
+	Name string `json:"name"` // in full
+	Arch string `json:"arch"` // ampere, ada, hopper, blackwell, ...
 
 	SM           topology.Figure `json:"sm"`                            // compute capability times ten
 	MemoryGiB    topology.Figure `json:"memory_gib_nvidia_smi"`         // GiB that the driver offers

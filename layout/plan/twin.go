@@ -10,17 +10,17 @@ import (
 // Twin is the published layout nearest to a plan: the same model and GPU kind, the nearest number of GPUs, then the
 // nearest pair of meshes (recipes.Nearest). It shows what others run; it takes no part in the ranking.
 type Twin struct {
-	ID     string `json:"id"` // of moeplan recipes
-	Source string `json:"source"`
+	ID     string `json:"id"`     // of moeplan recipes
+	Source string `json:"source"` // where it was published
 	Layout string `json:"layout"` // in text form, as far as stated
-	GPUs   int    `json:"gpus"`
+	GPUs   int    `json:"gpus"`   // that it ran on
 	// SameMesh says that it has the plan's TP, CP, PP, ETP and EP on as many GPUs.
 	SameMesh  bool   `json:"same_mesh"`
 	Precision string `json:"precision"` // "" where not stated
 	// What was measured per GPU; null where nothing was published.
 	TFLOPS    *float64 `json:"tflops_per_gpu"`
-	Tokens    *float64 `json:"tokens_per_second_per_gpu"`
-	Container string   `json:"container"` // of the measurement; "" where not stated
+	Tokens    *float64 `json:"tokens_per_second_per_gpu"` // published
+	Container string   `json:"container"`                 // of the measurement; "" where not stated
 
 	recipe *recipes.Recipe
 }
