@@ -160,7 +160,7 @@ func TestOverlapCommand(t *testing.T) {
 	if err := os.WriteFile(db, []byte("SQLite format 3\x00rest"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := command(t, "overlap", db); code != 1 || !strings.Contains(errs, "not supported yet") {
+	if code, _, errs := command(t, "overlap", db); code != 1 || !strings.Contains(errs, "are no database: its header alone has 100") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

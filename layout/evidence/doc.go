@@ -5,8 +5,8 @@
 // [ReadLog] turns the log of Megatron-LM (Core 0.11 to main) or Megatron-Bridge into memory reports per rank, iterations,
 // out-of-memory errors and the few other lines that say what happened. [Verify] holds its memory against a prediction.
 // [ReadContract] reads the frozen conditions of a measurement, [Assess] says what a log proves under them, and [Compare]
-// and [Regress] put two runs side by side. [ReadTrace] measures communication and computation in a profiler trace as unions
-// of intervals, and [Trace.Wall] names what the step waits for.
+// and [Regress] put two runs side by side. [ReadTrace] measures communication and computation in a PyTorch profiler's trace
+// as unions of intervals, [ReadExport] in an Nsight Systems export, and [Trace.Wall] names what the step waits for.
 //
 // # Units
 //

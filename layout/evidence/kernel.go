@@ -30,6 +30,7 @@ const (
 	classCompute class = iota
 	classComm
 	classCopy
+	classGraph // a whole CUDA graph
 )
 
 // Operation is what a communication kernel does.
@@ -194,8 +195,8 @@ func collectiveKind(name string) (Kind, bool) {
 }
 
 // rangeKind reads the name of a range on the GPU's timeline (record_function): dispatch and combine of tokens, steps of the
-// pipeline, attention over context.
-func rangeKind(name string) (Kind, bool) {
+// pipeline, attention over context; else the operation guesses.
+func rangeKind(name string) axis {
 	lower := strings.ToLower(name)
 	for _, r := range []struct {
 		part string
@@ -206,8 +207,9 @@ func rangeKind(name string) (Kind, bool) {
 		{"param_sync", KindDP}, {"grad_sync", KindDP},
 	} {
 		if strings.Contains(lower, r.part) {
-			return r.kind, true
+			return axis{r.kind, true, false}
 		}
 	}
-	return collectiveKind(name)
+	kind, ok := collectiveKind(name)
+	return axis{kind, ok, true}
 }

@@ -39,6 +39,9 @@ type DeviceTrace struct {
 	Compute       int64 `json:"compute_ns"`
 	Communication int64 `json:"communication_ns"`
 	Copy          int64 `json:"copy_ns"`
+	// Graphs is the union of whole CUDA graphs whose kernels the profiler did not record: something runs, nobody knows what.
+	Graphs    int64 `json:"graphs_ns"`
+	GraphRuns int   `json:"graph_runs"`
 	// Hidden is communication while something computes, Exposed the rest of it.
 	Hidden  int64 `json:"hidden_communication_ns"`
 	Exposed int64 `json:"exposed_communication_ns"`
@@ -119,7 +122,8 @@ func (t *traceReader) resolve() {
 			k.kind, k.guessing = collectiveKind(parts[2])
 		}
 	}
-	around := t.rangesByStream()
+	var asked []int32
+	var moments []moment
 	for i := range t.events {
 		e := &t.events[i]
 		if e.class != classComm || e.kind != KindOther {
@@ -129,43 +133,35 @@ func (t *traceReader) resolve() {
 			e.kind = groups[e.group].kind
 			continue
 		}
-		if kind, ok := innermost(around[[2]int32{e.device, e.stream}], e); ok {
-			e.kind = kind
-		} else if e.group >= 0 && groups[e.group].guessing {
-			e.kind = groups[e.group].kind
-			t.trace.Guessed++
+		asked, moments = append(asked, int32(i)), append(moments, moment{streamScope(e.device, e.stream), e.start})
+	}
+	for n, around := range innermost(t.ranges, moments) {
+		e := &t.events[asked[n]]
+		if !around.known && e.group >= 0 && groups[e.group].guessing {
+			around = axis{groups[e.group].kind, true, true}
 		}
+		t.settle(e, around)
 	}
 }
 
-func (t *traceReader) rangesByStream() map[[2]int32][]gpuRange {
-	out := map[[2]int32][]gpuRange{}
-	for _, r := range t.ranges {
-		at := [2]int32{r.device, r.stream}
-		out[at] = append(out[at], r)
+// settle gives a kernel the axis that a range or an operation tells.
+func (t *traceReader) settle(e *gpuEvent, a axis) {
+	if !a.known {
+		return
 	}
-	for _, list := range out {
-		slices.SortStableFunc(list, func(a, b gpuRange) int { return cmp.Compare(a.Start, b.Start) })
+	e.kind = a.kind
+	if a.guessed {
+		t.trace.Guessed++
 	}
-	return out
 }
 
-// innermost is the kind of the latest range that begins before a kernel and ends after its start. Ranges nest, so a few
-// steps back from the last that began find it; 64 bound the search.
-func innermost(list []gpuRange, e *gpuEvent) (Kind, bool) {
-	i, _ := slices.BinarySearchFunc(list, e.start+1, func(r gpuRange, at int64) int { return cmp.Compare(r.Start, at) })
-	for n := 0; i > 0 && n < 64; n++ {
-		if i--; list[i].End > e.start {
-			return list[i].kind, true
-		}
-	}
-	return KindOther, false
-}
+// streamScope is a stream as the scope of ranges.
+func streamScope(device, stream int32) int64 { return int64(device)<<32 | int64(stream) }
 
 // account measures one device; events are sorted by their start.
 func (t *traceReader) account(events []gpuEvent) DeviceTrace {
 	d := DeviceTrace{Device: t.devices[events[0].device]}
-	var compute, copies, comm []Interval
+	var compute, copies, comm, graphs []Interval
 	var kinds [numKinds][numOperations][]Interval
 	for i := range events {
 		e := &events[i]
@@ -176,16 +172,20 @@ func (t *traceReader) account(events []gpuEvent) DeviceTrace {
 			d.ComputeKernels++
 		case classCopy:
 			copies = append(copies, at)
+		case classGraph:
+			graphs = append(graphs, at)
+			d.GraphRuns++
 		default:
 			comm = append(comm, at)
 			kinds[e.kind][e.op] = append(kinds[e.kind][e.op], at)
 		}
 	}
-	busyCompute, busyComm, busyCopy := Union(compute), Union(comm), Union(copies)
-	busy := Union(slices.Concat(busyCompute, busyComm, busyCopy))
+	busyCompute, busyComm, busyCopy, busyGraphs := Union(compute), Union(comm), Union(copies), Union(graphs)
+	busy := Union(slices.Concat(busyCompute, busyComm, busyCopy, busyGraphs))
 	span := busy.span()
 	d.Span = span.End - span.Start
 	d.Compute, d.Communication, d.Copy = busyCompute.Length(), busyComm.Length(), busyCopy.Length()
+	d.Graphs = busyGraphs.Length()
 	d.Hidden = busyComm.Intersect(busyCompute).Length()
 	d.Exposed = d.Communication - d.Hidden
 	for k := range kinds {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"strconv"
+
+	"github.com/moeplan/moeplan/layout/evidence/sqlite"
 )
 
 // Bounds of what is held of a trace: 440 MB were measured at the most kernels. A gigabyte of PyTorch's traces has under a million kernels.
@@ -18,20 +20,10 @@ const (
 	maxDevices  = 1 << 10
 )
 
-// UnsupportedError is a file that is no Chrome trace.
+// UnsupportedError is a file that is no trace.
 type UnsupportedError struct{ What, Hint string }
 
 func (e *UnsupportedError) Error() string { return e.What + ": " + e.Hint }
-
-// ExportSQL turns the kernels of an Nsight Systems SQLite export into JSON lines that ReadTrace takes:
-//
-//	nsys export --type sqlite run.nsys-rep && sqlite3 run.sqlite "$SQL" > run.jsonl
-const ExportSQL = `SELECT json_object('ph','X','cat','kernel','name',s.value,'pid',k.deviceId,'tid',k.streamId,` +
-	`'ts',k.start/1000.0,'dur',(k.end-k.start)/1000.0,'args',json_object('correlation',k.correlationId))` +
-	` FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id=k.demangledName` +
-	` UNION ALL SELECT json_object('ph','X','cat','cuda_runtime','name',s.value,'pid',-1,'tid',r.globalTid,` +
-	`'ts',r.start/1000.0,'dur',(r.end-r.start)/1000.0,'args',json_object('correlation',r.correlationId))` +
-	` FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id=r.nameId`
 
 // gpuEvent is a kernel or a copy.
 type gpuEvent struct {
@@ -48,19 +40,12 @@ type gpuEvent struct {
 // launch is a call of the host that queued something.
 type launch struct{ correlation, end int64 }
 
-// gpuRange is a named range on a stream.
-type gpuRange struct {
-	Interval
-	device, stream int32
-	kind           Kind
-}
-
 type traceReader struct {
 	json     *jsonReader
 	trace    Trace
 	events   []gpuEvent
 	launches []launch
-	ranges   []gpuRange
+	ranges   []axisRange
 	names    map[string]namedKernel
 	groups   []string // process groups by index: a description, or "#" and a name to be looked up
 	groupAt  map[string]int32
@@ -94,13 +79,11 @@ func ReadTrace(name string, src io.Reader) (*Trace, error) {
 		return nil, err
 	}
 	b := bufio.NewReaderSize(r, 16)
-	if head, _ := b.Peek(16); bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
-		return nil, &UnsupportedError{"a SQLite database (Nsight Systems) is not supported yet",
-			"export its kernels as JSON lines: sqlite3 FILE \"" + ExportSQL + "\" > FILE.jsonl"}
+	if head, _ := b.Peek(16); bytes.HasPrefix(head, []byte(sqlite.Magic)) {
+		return nil, &UnsupportedError{"a SQLite database cannot be read as a stream", "give the file itself, unpacked: its pages lie in no order"}
 	}
-	t := &traceReader{json: newJSONReader(b), names: map[string]namedKernel{}, groupAt: map[string]int32{}, config: map[string]string{},
-		deviceAt: map[string]int32{}, streams: map[string]int32{}, steps: map[string]bool{}}
-	t.trace.Name = name
+	t := newTraceReader(name)
+	t.json = newJSONReader(b)
 	switch err := t.top(); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		t.trace.Cut = true
@@ -109,6 +92,13 @@ func ReadTrace(name string, src io.Reader) (*Trace, error) {
 	}
 	t.trace.Bytes = t.json.before + int64(t.json.at)
 	return t.finish(), nil
+}
+
+func newTraceReader(name string) *traceReader {
+	t := &traceReader{names: map[string]namedKernel{}, groupAt: map[string]int32{}, config: map[string]string{}, deviceAt: map[string]int32{},
+		streams: map[string]int32{}, steps: map[string]bool{}}
+	t.trace.Name = name
+	return t
 }
 
 func (t *traceReader) top() error {

@@ -14,8 +14,8 @@ func (t *traceReader) take(e *chromeEvent) {
 	case "gpu_memcpy", "Memcpy", "gpu_memset", "Memset":
 		t.onGPU(e, end, namedKernel{class: classCopy, kind: KindOther})
 	case "gpu_user_annotation":
-		if kind, ok := rangeKind(e.name); ok && len(t.ranges) < maxRanges {
-			t.ranges = append(t.ranges, gpuRange{Interval{e.start, end}, t.deviceOf(e.pid), t.streamOf(e.tid), kind})
+		if a := rangeKind(e.name); a.known && len(t.ranges) < maxRanges {
+			t.ranges = append(t.ranges, axisRange{streamScope(t.deviceOf(e.pid), t.streamOf(e.tid)), Interval{e.start, end}, a})
 		}
 	case "user_annotation":
 		if strings.HasPrefix(e.name, "ProfilerStep#") && len(t.steps) < maxNames {
@@ -38,14 +38,19 @@ func (t *traceReader) kernel(e *chromeEvent, end int64) {
 }
 
 func (t *traceReader) onGPU(e *chromeEvent, end int64, named namedKernel) {
-	if len(t.events) >= maxKernels {
-		t.err = &LimitError{fmt.Sprintf("%s has more than %d kernels: profile fewer steps or ranks", t.trace.Name, maxKernels)}
-		return
-	}
 	k := gpuEvent{start: e.start, end: end, launch: e.correlation, device: t.deviceOf(e.pid), stream: t.streamOf(e.tid), group: -1,
 		kind: named.kind, class: named.class, op: named.op}
 	if named.class == classComm && named.kind == KindOther {
 		k.group = t.groupOf(e)
+	}
+	t.add(k)
+}
+
+// add takes a kernel or copy, up to the limit.
+func (t *traceReader) add(k gpuEvent) {
+	if len(t.events) >= maxKernels {
+		t.err = &LimitError{fmt.Sprintf("%s has more than %d kernels: profile fewer steps or ranks", t.trace.Name, maxKernels)}
+		return
 	}
 	t.events = append(t.events, k)
 }
@@ -89,14 +94,24 @@ func (t *traceReader) streamOf(tid string) int32 {
 // call keeps what queues work, and counts what the allocator asks of the driver.
 func (t *traceReader) call(e *chromeEvent, end int64) {
 	switch {
-	case strings.HasPrefix(e.name, "cudaMalloc"), strings.HasPrefix(e.name, "cudaFree"), strings.HasPrefix(e.name, "hipMalloc"), strings.HasPrefix(e.name, "hipFree"):
-		if !strings.Contains(e.name, "Host") && !strings.Contains(e.name, "Async") {
-			t.trace.AllocatorCalls++
-		}
-	case strings.Contains(e.name, "GraphLaunch"):
+	case allocates(e.name):
+		t.trace.AllocatorCalls++
+	case launchesGraph(e.name):
 		t.counts[FeatureGraphReplay]++
 	}
 	if e.correlation > 0 && len(t.launches) < maxLaunches {
 		t.launches = append(t.launches, launch{e.correlation, end})
 	}
 }
+
+// allocates reports whether a call asks the driver for memory of the device, or gives it back.
+func allocates(call string) bool {
+	for _, prefix := range []string{"cudaMalloc", "cudaFree", "hipMalloc", "hipFree"} {
+		if strings.HasPrefix(call, prefix) {
+			return !strings.Contains(call, "Host") && !strings.Contains(call, "Async")
+		}
+	}
+	return false
+}
+
+func launchesGraph(call string) bool { return strings.Contains(call, "GraphLaunch") }

@@ -155,7 +155,7 @@ func TestTraceCut(t *testing.T) {
 
 func TestNotATrace(t *testing.T) {
 	for _, tt := range []struct{ name, data, want string }{
-		{"SQLite", "SQLite format 3\x00....", "SQLite database (Nsight Systems) is not supported yet: export its kernels"},
+		{"SQLite", "SQLite format 3\x00....", "a SQLite database cannot be read as a stream: give the file itself"},
 		{"text", "hello", "no Chrome trace"},
 		{"nothing", "", ""},
 	} {

@@ -75,6 +75,10 @@ func (t *Trace) Wall(m Memory) *WallVerdict {
 		host = idle
 	}
 	add("compute", "trace", "%s of the span computes (%s)", percent(d.share(d.Compute)), counted(d.ComputeKernels, "kernel"))
+	if d.GraphRuns > 0 {
+		add("compute", "trace", "%s of the span runs CUDA graphs whose kernels were not recorded (%s)", percent(d.share(d.Graphs)), counted(d.GraphRuns, "run"))
+		w.Unknown = append(w.Unknown, "what the CUDA graphs hold: how much of them communicates, and what they hide")
+	}
 	distorted, full := t.memory(w, m)
 	switch {
 	case distorted:

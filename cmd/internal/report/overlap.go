@@ -92,6 +92,9 @@ func addDevice(t *Table, d *evidence.DeviceTrace) {
 	if d.Copy > 0 {
 		t.Add("", "copies", ms(d.Copy), "", "", share(d.Copy), "")
 	}
+	if d.GraphRuns > 0 {
+		t.Add("", "graphs, contents not recorded", ms(d.Graphs), "", "", share(d.Graphs), "")
+	}
 	t.Add("", "idle", ms(d.Idle), "", "", share(d.Idle), "")
 	if d.Launched > 0 {
 		t.Add("", "  nothing queued", ms(d.HostIdle), "", "", share(d.HostIdle), "")

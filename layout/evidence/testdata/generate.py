@@ -8,7 +8,9 @@ come from a fixed seed, so running it again changes nothing.
 
 import gzip
 import json
+import os
 import random
+import sqlite3
 
 MIB, GB = 2**20, 1e9
 
@@ -149,6 +151,7 @@ def main():
     trace("trace.json.gz")
     trace("trace-deepep.json.gz", deepep=True)
     trace("trace-unnamed.jsonl.gz", jsonlines=True, named=False)
+    export("nsys.sqlite")
     run("profiled.log", 14000.0, n=12, change=dict(profile=True))
 
 
@@ -199,6 +202,84 @@ def trace(name, steps=2, jsonlines=False, named=True, deepep=False):
         return
     body = json.dumps({**head, "traceEvents": ev, "traceName": name}, indent=1).replace('"queued": 0,', '"queued": ,')  # kineto leaves values out
     write(name, [body])
+
+
+
+def export(name):
+    """The run of trace.json.gz as "nsys export --type sqlite" writes it: without process groups, but with NVTX ranges around
+    the calls. Tables and columns as NVIDIA's SQLite Export Schema Reference lists them (2021.5, and later versions' globalPid,
+    graphNodeId, endGlobalTid); ids of threads are its serialised ones."""
+    if os.path.exists(name):
+        os.remove(name)
+    db = sqlite3.connect(name)
+    db.executescript("""
+        CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+        CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+        CREATE TABLE TARGET_INFO_GPU (vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT NOT NULL, busLocation TEXT, totalMemory INTEGER, smCount INTEGER);
+        CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER NOT NULL, pid INTEGER NOT NULL, uuid TEXT, numMultiprocessors INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+            streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
+            start                       INTEGER   NOT NULL,                    -- ns
+            end                         INTEGER   NOT NULL,
+            deviceId                    INTEGER   NOT NULL,
+            contextId                   INTEGER   NOT NULL,
+            greenContextId              INTEGER,
+            streamId                    INTEGER   NOT NULL,
+            correlationId               INTEGER,
+            globalPid                   INTEGER,
+            demangledName               INTEGER   NOT NULL,                    -- REFERENCES StringIds(id)
+            shortName                   INTEGER   NOT NULL,
+            gridX                       INTEGER   NOT NULL,
+            graphNodeId                 INTEGER
+        );
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER,
+            correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER);
+        CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER,
+            text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER);
+    """)
+    ids = {}
+    process = (1 << 48) | (4242 << 24)
+    t, corr = 1000125, 1
+
+    def string(value):
+        if value not in ids:
+            ids[value] = len(ids) + 1
+            db.execute("INSERT INTO StringIds VALUES (?, ?)", (ids[value], value))
+        return ids[value]
+
+    def kernel(full, ts, us, stream, launched, around=None):
+        nonlocal corr
+        corr += 1
+        short = full.split("(")[0].split("<")[0].split("::")[-1]
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, 0, ?, ?, ?, 0, NULL)",
+                   (launched, launched + 5000, process | 4243, corr, string("cudaLaunchKernel_v7000")))
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 1, NULL, ?, ?, ?, ?, ?, 1, NULL)",
+                   (ts, ts + us * 1000, stream, corr, process, string(full), string(short)))
+        if around:
+            text, registered = around
+            db.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, NULL, NULL, NULL, ?, ?, NULL, ?, 0)",
+                       (launched - 1000, launched + 6000, None if registered else text, process | 4243, string(text) if registered else None))
+
+    for step in range(2):
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, NULL, NULL, NULL, ?, ?, NULL, NULL, 0)", (t - 60000, t + 1200000, f"step {step}", process | 4243))
+        for layer in range(4):
+            kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NNT", t, 100, 7, t - 50000)
+            kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", t + 50000, 100, 20, t - 40000,
+                   ("moe_combine" if layer % 2 else "moe_dispatch", layer < 2))
+            t += 150000
+            kernel("void cutlass::device_kernel<gemm_e4m3_grouped>", t, 100, 7, t - 30000)
+            t += 100000
+        kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", t, 50, 22, t - 20000, ("send_forward", False))
+        t += 90000
+        kernel("void at::native::vectorized_elementwise_kernel<4>", t, 10, 7, t - 10000)
+        t += 10000
+    db.execute("INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_MADE_BY', 'layout/evidence/testdata/generate.py, not recorded')")
+    db.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, 0, 'NVIDIA H100 80GB HBM3', '0000:1b:00.0', 85021163520, 132)")
+    db.execute("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, 4242, NULL, 132)")
+    db.commit()
+    db.execute("VACUUM")
+    db.close()
 
 
 if __name__ == "__main__":
