@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,12 +43,21 @@ func TestMain(m *testing.M) {
 //	refuses CODE COMMAND...  also: nothing on standard output, one line "moeplan: ..." on standard error, no stack
 //	                         trace; and with -o json the same message as one JSON object
 //
-// UPDATE=1 rewrites what cmp compares with; read the difference before you commit it.
+// $EVIDENCE is the folder of sample logs and traces. UPDATE=1 rewrites what cmp compares with; read the difference before you
+// commit it.
 func TestScripts(t *testing.T) {
+	evidence, err := filepath.Abs(evidenceData)
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("EVIDENCE", evidence)
+			return nil
+		},
 		UpdateScripts:       os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, args) },

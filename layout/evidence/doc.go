@@ -23,6 +23,8 @@
 // # Bounds
 //
 // Input is streamed: a line keeps its first 64 KiB, a log its last 131,072 iterations and reports of at most 65,536 ranks, a
-// trace its first 2 million kernels (then *[LimitError]). gzip is recognised by its first bytes. A file that was cut gives
-// what stands in it, without its unfinished last line.
+// trace or export its first 2 million kernels (then *[LimitError]). gzip is recognised by its first bytes. A log or JSON that was
+// cut gives what stands in it, without its unfinished last line; a database that was cut is an error.
+//
+// An export of 975 MB with a million kernels took 2 s and 365 MB (see BenchmarkReadExport in layout/evidence/oracle).
 package evidence

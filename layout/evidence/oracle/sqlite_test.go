@@ -212,6 +212,13 @@ func TestDamage(t *testing.T) {
 		{"UTF-16", "text encoding 2", func(b []byte) []byte { b[59] = 2; return b }},
 		{"a page of zeros", "it is no page of table", func(b []byte) []byte { clear(b[2048:3072]); return b }},
 		{"a root that is its own child", "", func(b []byte) []byte { copy(b[1024+8:], []byte{0, 0, 0, 2}); return b }},
+		{"two parents of one leaf", "comes after row", func(b []byte) []byte {
+			root := b[1024:2048]
+			first, second := int(root[12])<<8|int(root[13]), int(root[14])<<8|int(root[15])
+			copy(root[second:second+4], root[first:first+4])
+			return b
+		}},
+		{"a leaf without rows", "has no rows", func(b []byte) []byte { b[2048+3], b[2048+4] = 0, 0; return b }},
 		{"cells that point into the head", "cell 0 is at 0", func(b []byte) []byte {
 			clear(b[2048+8 : 2048+10])
 			return b

@@ -108,27 +108,36 @@ func (f *File) header(head []byte) error {
 	return nil
 }
 
-// page returns a page, valid until pages of other chunks are read: whoever keeps it copies it.
-func (f *File) page(n uint32) ([]byte, error) {
+// page reads a page into a buffer of a page or less. Whoever walks reads on to the end of the stretch; whoever looks rows up
+// would read sixteen pages for one.
+func (f *File) page(n uint32, into []byte, walks bool) error {
 	if n == 0 || n > f.pages {
-		return nil, broken(0, "it points to page %d; there are %d", n, f.pages)
+		return broken(0, "it points to page %d; there are %d", n, f.pages)
 	}
 	offset := int64(n-1) * int64(f.pageSize)
 	index := offset / chunkSize
 	c := &f.chunks[index%numChunks]
-	if c.at != index+1 {
-		if c.data == nil {
-			c.data = make([]byte, chunkSize)
-		}
-		c.at = 0
-		want := c.data[:min(chunkSize, f.size-index*chunkSize)]
-		if got, err := f.src.ReadAt(want, index*chunkSize); got < len(want) {
-			return nil, fmt.Errorf("SQLite database, page %d: %w", n, unexpected(err))
-		}
-		c.at = index + 1
+	if c.at == index+1 {
+		copy(into, c.data[offset%chunkSize:])
+		return nil
 	}
-	in := int(offset % chunkSize)
-	return c.data[in : in+f.pageSize], nil
+	if !walks {
+		if got, err := f.src.ReadAt(into, offset); got < len(into) {
+			return fmt.Errorf("SQLite database, page %d: %w", n, unexpected(err))
+		}
+		return nil
+	}
+	if c.data == nil {
+		c.data = make([]byte, chunkSize)
+	}
+	c.at = 0
+	want := c.data[:min(chunkSize, f.size-index*chunkSize)]
+	if got, err := f.src.ReadAt(want, index*chunkSize); got < len(want) {
+		return fmt.Errorf("SQLite database, page %d: %w", n, unexpected(err))
+	}
+	c.at = index + 1
+	copy(into, c.data[offset%chunkSize:])
+	return nil
 }
 
 // unexpected is the error of a read that was too short.

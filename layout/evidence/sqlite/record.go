@@ -91,13 +91,14 @@ func (p *payload) advance() error {
 	if err := p.w.use(p.next); err != nil {
 		return err
 	}
-	page, err := p.w.file.page(p.next)
-	if err != nil {
+	if p.w.overflow == nil {
+		p.w.overflow = make([]byte, p.w.file.usable)
+	}
+	page := p.w.overflow
+	if err := p.w.file.page(p.next, page, p.w.walks); err != nil {
 		return err
 	}
-	p.current = append(p.w.overflow[:0], page[4:p.w.file.usable]...)
-	p.w.overflow = p.current
-	p.next = binary.BigEndian.Uint32(page)
+	p.current, p.next = page[4:], binary.BigEndian.Uint32(page)
 	return nil
 }
 

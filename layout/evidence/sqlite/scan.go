@@ -15,21 +15,21 @@ const (
 
 // walker reads rows of one table.
 type walker struct {
-	file   *File
-	table  *Table
-	slot   []int // by column: where its value goes, -1: not wanted
-	values []Value
-	text   int64 // how much of a text is kept
-	texts  [][]byte
-	// stack keeps a page for each level: the cache's own can be overwritten.
-	stack    [maxDepth][]byte
+	file     *File
+	table    *Table
+	slot     []int // by column: where its value goes, -1: not wanted
+	values   []Value
+	text     int64 // how much of a text is kept
+	texts    [][]byte
+	stack    [maxDepth][]byte // a page for each level
+	walks    bool             // from row to row, and does not look rows up
 	overflow []byte
 	header   []byte
 	left     int64 // pages that may still be used
 }
 
 func (t *Table) walker(columns []int) *walker {
-	w := &walker{file: t.file, table: t, values: make([]Value, len(columns)), texts: make([][]byte, len(columns)), text: MaxText, left: int64(t.file.pages)}
+	w := &walker{file: t.file, table: t, values: make([]Value, len(columns)), texts: make([][]byte, len(columns)), text: MaxText, left: int64(t.file.pages), walks: true}
 	for slot, column := range columns {
 		for column >= len(w.slot) {
 			w.slot = append(w.slot, -1)
@@ -73,12 +73,13 @@ func (w *walker) load(number uint32, depth int) (*treePage, error) {
 	if err := w.use(number); err != nil {
 		return nil, err
 	}
-	data, err := w.file.page(number)
-	if err != nil {
+	if w.stack[depth] == nil {
+		w.stack[depth] = make([]byte, w.file.usable)
+	}
+	p := &treePage{number: number, data: w.stack[depth]}
+	if err := w.file.page(number, p.data, w.walks); err != nil {
 		return nil, err
 	}
-	w.stack[depth] = append(w.stack[depth][:0], data[:w.file.usable]...)
-	p := &treePage{number: number, data: w.stack[depth]}
 	at := 0
 	if number == 1 {
 		at = headerSize
@@ -97,6 +98,11 @@ func (w *walker) load(number uint32, depth int) (*treePage, error) {
 	p.first = at + head
 	if p.first+2*p.cells > len(p.data) {
 		return nil, broken(number, "%d cells do not fit", p.cells)
+	}
+	// Only a table without rows has a leaf without. Every other leaf adds rows, which must rise, so that a page with several
+	// parents is noticed at once, however many pages a sparse file claims.
+	if depth > 0 && !p.interior && p.cells == 0 {
+		return nil, broken(number, "a leaf of table %q has no rows", w.table.Name)
 	}
 	return p, nil
 }
@@ -212,7 +218,11 @@ func localSize(total, usable int64) int64 {
 type Finder struct{ w *walker }
 
 // Finder looks for rows; columns are as those of [Table.Scan].
-func (t *Table) Finder(columns ...int) *Finder { return &Finder{t.walker(columns)} }
+func (t *Table) Finder(columns ...int) *Finder {
+	w := t.walker(columns)
+	w.walks = false
+	return &Finder{w}
+}
 
 // Row finds a row; nil for none. Its values are valid until the next call.
 func (f *Finder) Row(rowid int64) ([]Value, error) {
