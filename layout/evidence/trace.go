@@ -222,12 +222,16 @@ func (t *traceReader) idle(d *DeviceTrace, events []gpuEvent, busy Intervals, sp
 		for at < len(events) && events[at].start < gap.End {
 			at++
 		}
-		if at == len(events) || events[at].start != gap.End {
-			continue
+		// Of kernels that end the gap together, the first that was queued could have ended it.
+		first, known := int64(0), false
+		for i := at; i < len(events) && events[i].start == gap.End; i++ {
+			if queued, ok := t.launched(events[i].launch); ok && (!known || queued < first) {
+				first, known = queued, true
+			}
 		}
-		if queued, ok := t.launched(events[at].launch); ok {
+		if known {
 			d.Launched++
-			d.HostIdle += min(n, max(0, queued-gap.Start))
+			d.HostIdle += min(n, max(0, first-gap.Start))
 		}
 	}
 }

@@ -133,6 +133,26 @@ func traceAgainstTimeline(t *rapid.T) {
 	}
 }
 
+// TestGapEndedTogether: of two kernels that end a gap, the one queued first, at 130, could have ended it, whichever the trace holds first.
+func TestGapEndedTogether(t *testing.T) {
+	const before = `{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":0,"dur":100}`
+	kernel := func(correlation int) string {
+		return fmt.Sprintf(`,{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":200,"dur":10,"args":{"correlation":%d}}`, correlation)
+	}
+	call := func(correlation, end int) string {
+		return fmt.Sprintf(`,{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":%d,"dur":5,"args":{"correlation":%d}}`, end-5, correlation)
+	}
+	for _, events := range []string{kernel(1) + kernel(2) + kernel(3), kernel(3) + kernel(2) + kernel(1)} {
+		trace, err := ReadTrace("together", strings.NewReader("["+before+events+call(1, 190)+call(2, 130)+"]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := trace.Devices[0]; d.Idle != 100_000 || d.HostIdle != 30_000 || d.Launched != 1 {
+			t.Errorf("%s: %+v", events, d)
+		}
+	}
+}
+
 // TestTraceCut: a trace that is cut anywhere gives no error and no more than the whole one.
 func TestTraceCut(t *testing.T) {
 	data, err := os.ReadFile("testdata/trace.json.gz")
