@@ -93,7 +93,7 @@ func (x *exportReader) recognise() error {
 		}
 	}
 	return &UnsupportedError{fmt.Sprintf("a SQLite database, but no export of Nsight Systems: it has neither %s nor %s", tableKernels, tableNVTX),
-		fmt.Sprintf("nsys export --type sqlite writes one; tables here: %s", clipped(strings.Join(names, ", ")))}
+		fmt.Sprintf("nsys export --type sqlite writes one; tables here: %s", clipped(strings.Trim(fmt.Sprintf("%q", names), "[]")))}
 }
 
 func (x *exportReader) openStrings() error {

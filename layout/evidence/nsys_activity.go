@@ -71,20 +71,26 @@ func (x *exportReader) ran(v []sqlite.Value, named namedKernel) error {
 	return x.err
 }
 
+// nameless stands in the cache for a name that is not among the strings.
+var nameless = namedKernel{class: classCompute, kind: numKinds}
+
 func (x *exportReader) namedKernel(id sqlite.Value) (namedKernel, error) {
-	if named, ok := x.kernels[id.Int]; ok && id.Kind == sqlite.Integer {
-		return named, nil
+	named, ok := x.kernels[id.Int]
+	if !ok || id.Kind != sqlite.Integer {
+		name, err := x.name(id)
+		if err != nil {
+			return namedKernel{}, err
+		}
+		if named = nameless; name != "" {
+			named = nameKernel(name)
+		}
+		if id.Kind == sqlite.Integer && len(x.kernels) < maxNames {
+			x.kernels[id.Int] = named
+		}
 	}
-	name, err := x.name(id)
-	if err != nil {
-		return namedKernel{}, err
-	}
-	if name == "" {
+	if named == nameless {
 		x.unnamed++
-	}
-	named := nameKernel(name)
-	if id.Kind == sqlite.Integer && name != "" && len(x.kernels) < maxNames {
-		x.kernels[id.Int] = named
+		return namedKernel{}, nil
 	}
 	return named, nil
 }

@@ -197,6 +197,7 @@ func TestOtherDatabases(t *testing.T) {
 		reason, want string
 		statements   []string
 	}{
+		{"a name for terminals", `tables here: "a\x1b[31mb\nc"`, []string{"CREATE TABLE \"a\x1b[31mb\nc\" (x)"}},
 		{"a browser's history", "no export of Nsight Systems", []string{"CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT)"}},
 		{"a view in place of the kernels", "is a view", []string{"CREATE TABLE t (start, end)", "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT start, end FROM t"}},
 		{"kernels without rowids", "keeps no rowids", []string{"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT PRIMARY KEY, end INT) WITHOUT ROWID"}},
