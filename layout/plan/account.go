@@ -109,6 +109,24 @@ func AccountOf(ctx context.Context, r Request, l layout.Layout) (*Account, error
 	return out, ctx.Err()
 }
 
+// StagesOf is the part of AccountOf that says where the bytes of each stage come from.
+func StagesOf(r Request, l layout.Layout) ([]StageAccount, error) {
+	r, _ = r.filled()
+	p, err := newPricer(&r)
+	if err != nil {
+		return nil, err
+	}
+	stages, err := p.memory.Estimate(&l)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]StageAccount, len(stages))
+	for i := range stages {
+		out[i] = accountStage(stageOf(p.model, &l, &stages[i]), &stages[i])
+	}
+	return out, nil
+}
+
 func accountStage(plain Stage, s *memmodel.Stage) StageAccount {
 	out := StageAccount{Stage: plain, InFlight: s.InFlight, Backward: s.InBackward, Host: s.Host}
 	out.AtStep = s.PeakAllocated != passPeak(s)

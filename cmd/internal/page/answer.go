@@ -21,6 +21,8 @@ type Answer struct {
 	// Steps are the plans' steps over time, tuned and with fewer micro-batches, by the plans' keys; a plan whose step
 	// cannot be drawn has none.
 	Steps map[string]*timeline.Timeline
+	// Stages say where the bytes of the plans' stages come from, by the plans' keys.
+	Stages map[string][]plan.StageAccount
 	// Flags repeat the question in commands, as far as a layout's text does not say it; GPUFile and ModelFile are the files
 	// that describe the platform and the model, "" for those of the catalogue.
 	Flags, GPUFile, ModelFile string
@@ -46,7 +48,7 @@ func Ask(ctx context.Context, r plan.Request) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Model: r.Model, Platform: r.Platform, Result: result, Steps: map[string]*timeline.Timeline{}}
+	a := &Answer{Model: r.Model, Platform: r.Platform, Result: result, Steps: map[string]*timeline.Timeline{}, Stages: map[string][]plan.StageAccount{}}
 	listed := map[string]bool{}
 	for i := range result.Plans {
 		listed[result.Plans[i].Key] = true
@@ -64,6 +66,9 @@ func Ask(ctx context.Context, r plan.Request) (*Answer, error) {
 	for _, plans := range [][]plan.Plan{result.Plans, a.Front} {
 		for i := range plans {
 			l := plans[i].Layout
+			if a.Stages[plans[i].Key], err = plan.StagesOf(r, l); err != nil {
+				return nil, fmt.Errorf("%s: %w", plans[i].Key, err)
+			}
 			// What cannot be drawn is left out: the page is about the plans, and says what it could not draw.
 			if step, err := plan.Timeline(ctx, r, l, true, drawnMicrobatches(&l)); err == nil {
 				a.Steps[plans[i].Key] = step

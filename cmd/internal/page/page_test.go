@@ -182,6 +182,27 @@ func TestHoldsEveryPlan(t *testing.T) {
 	if len(a.Result.Plans) != 5 || len(a.Front) == 0 {
 		t.Fatalf("the question has %d plans and %d of the front: the test wants both", len(a.Result.Plans), len(a.Front))
 	}
+	// each plan says what the parts of its memory rest on, as moeplan mem --why does
+	for _, plans := range [][]plan.Plan{a.Result.Plans, a.Front} {
+		for i := range plans {
+			stages := a.Stages[plans[i].Key]
+			if len(stages) != len(plans[i].Stages) {
+				t.Fatalf("%s: %d stages accounted for, of %d", plans[i].Key, len(stages), len(plans[i].Stages))
+			}
+			for j := range stages {
+				sum := int64(0)
+				for _, part := range stages[j].Parts {
+					sum += part.Bytes
+				}
+				if sum != plans[i].Stages[j].Memory.PeakAllocated {
+					t.Errorf("%s, stage %d: parts are %d, the peak %d", plans[i].Key, j, sum, plans[i].Stages[j].Memory.PeakAllocated)
+				}
+			}
+		}
+	}
+	if n := strings.Count(written(t, a), "<summary>What each part rests on</summary>"); n != shown {
+		t.Errorf("%d plans say what their memory rests on, %d are shown", n, shown)
+	}
 	if n := len(d.tagged("article")); n != shown {
 		t.Errorf("%d sections for %d plans", n, shown)
 	}

@@ -26,6 +26,7 @@ type planView struct {
 
 	Row      []cell
 	Memory   memoryChart
+	Whence   *whence
 	Meshes   []meshView
 	Times    timeChart
 	Schedule *schedule
@@ -69,7 +70,7 @@ var columns = []column{
 func planOf(a *Answer, p *plan.Plan, label string, machines *[]*machine) (planView, error) {
 	v := planView{ID: "plan-" + label, Label: label, Key: p.Key, Equal: p.EqualToBest, Grade: string(p.Grade),
 		Why: p.Why, Notes: p.Notes,
-		Memory: memoryOf(a.Result, p), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
+		Memory: memoryOf(a.Result, p), Whence: whenceOf(a.Stages[p.Key], p.WorstStage), Times: timesOf(p), ms: p.TunedTimeMS, headroom: p.HeadroomGiB}
 	v.Short, v.Split = splitKey(p.Key)
 	v.Verdict = verdict(a, p)
 	v.Twin = p.PublishedTwin.Text()
