@@ -30,10 +30,12 @@ type row struct {
 	Recompute string `expr:"recompute" what:"recompute as text, such as \"none\" or \"moe_act,layernorm\""`
 }
 
-// maxText and maxNodes bound a predicate before and after it is parsed.
+// maxText and maxNodes bound a predicate before and after it is parsed, maxListed the numbers that a range such as tp..9999
+// may make of one layout: a search asks for hundreds of thousands.
 const (
-	maxText  = 2000
-	maxNodes = 500
+	maxText   = 2000
+	maxNodes  = 500
+	maxListed = 4096
 )
 
 // Predicate is a compiled condition. It is not safe for concurrent use.
@@ -59,7 +61,7 @@ func Compile(text string) (*Predicate, error) {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return nil, fmt.Errorf("condition %q: %s; names are %s", text, line, strings.Join(names(), " "))
 	}
-	return &Predicate{program: program}, nil
+	return &Predicate{program: program, machine: vm.VM{MemoryBudget: maxListed}}, nil
 }
 
 // loopFinder finds the expressions that run over a list, such as all(1..9, # > 0).
@@ -79,7 +81,8 @@ func (p *Predicate) Holds(l *layout.Layout) bool {
 	out, err := p.machine.Run(p.program, p.row)
 	if err != nil {
 		if p.err == nil {
-			p.err = fmt.Errorf("%s: %s", l, strings.Split(err.Error(), "\n")[0])
+			line, _, _ := strings.Cut(err.Error(), "\n")
+			p.err = fmt.Errorf("%s: %s", l, line)
 		}
 		return false
 	}
