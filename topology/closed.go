@@ -9,7 +9,7 @@ import "github.com/moeplan/moeplan/folding"
 // rank lo + hi*size*stride with lo < stride. So size*stride must divide world. Whatever the domain, the
 // result equals counting over the explicit lists; it takes constant time where stride reaches the domain
 // or everything divides, at most domain/stride steps where only the stride divides the domain, and otherwise
-// walks a group's domains once for each place in a domain where a group can start.
+// walks a group's domains for each place in a domain where a group can start: never more steps than ranks.
 //
 // All arguments must be at least 1; the zero Span comes back otherwise.
 func SpanOf(world, size, stride, domain int) Span {
@@ -39,16 +39,21 @@ func SpanOf(world, size, stride, domain int) Span {
 		}
 		return out
 	}
-	starts := min(max(1, world/block), domain/gcd(block, domain))
-	for phase := range domain {
-		// Is it some lo + hi*block, modulo the domain, with lo < stride?
-		for hi := range starts {
-			if (phase-hi*block%domain+domain)%domain < stride {
-				var t tally
-				t.walk(phase, size, stride, domain)
-				out = out.worst(t.done())
-				break
+	// Groups start at lo + hi*block with lo < stride; only the place in a domain counts, and each once where the places of
+	// a domain are few enough to be ticked off.
+	var seen [16]uint64
+	for hi := range min(max(1, world/block), domain/gcd(block, domain)) {
+		for lo := range stride {
+			phase := (hi*block + lo) % domain
+			if word := phase / 64; word < len(seen) {
+				if seen[word]>>(phase%64)&1 != 0 {
+					continue
+				}
+				seen[word] |= 1 << (phase % 64)
 			}
+			var t tally
+			t.walk(phase, size, stride, domain)
+			out = out.worst(t.done())
 		}
 	}
 	return out

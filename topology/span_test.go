@@ -51,6 +51,11 @@ func TestSpanOf(t *testing.T) {
 			t.Errorf("%s: Local is %v", name, s.Local())
 		}
 	}
+	// A domain that shares no divisor with the mesh takes as many steps as there are ranks at most. With their square this
+	// case would run for hours.
+	if s := SpanOf(1<<20, 2, 3, 1000003); s.DomainsMax != 2 {
+		t.Errorf("pairs 3 apart in domains of a prime: %+v", s)
+	}
 	if (SpanOf(8, 0, 1, 8) != Span{} || SpanOf(8, 1, 1, 0) != Span{}) {
 		t.Error("sizes below 1 have a span")
 	}
