@@ -280,28 +280,51 @@ func TestReadmeMemoryTable(t *testing.T) {
 	}
 }
 
-// TestWidth: the screen fits what the reader has, 100 columns if that is not known, but for layouts and commands that are
-// longer by themselves.
+// TestWidth: what is printed fits what the reader has, but for layouts, commands and flags, which are to be copied. Where the
+// width is not known, the screen takes 100 columns, and tables are whole, as a program reads them.
 func TestWidth(t *testing.T) {
-	for _, question := range []string{
-		"--gpus 256 --model qwen3-235b",
-		"--gpus 256 --model deepseek-v3 --gpu gb200",
-		"--gpus 1024 --model deepseek-v3 --wide",
-		"--gpus 64 --model llama3-70b",
-		"--gpus 8 --model deepseek-v3",
-		"--gpus 16384 --model kimi-k2 --gpu gb300 --grads bf16 --moments bf16",
+	const question, of = "--gpus 256 --model qwen3-235b", "tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm"
+	logs := filepath.Join("..", "..", "layout", "evidence", "testdata") + string(filepath.Separator)
+	for _, c := range []struct {
+		arguments string   // words
+		layouts   []string // behind them
+		reason    string
+	}{
+		{question, nil, "the main screen"},
+		{"--gpus 256 --model deepseek-v3 --gpu gb200", nil, "other columns are wide"},
+		{"--gpus 1024 --model deepseek-v3 --wide", nil, "more ranks"},
+		{"--gpus 64 --model llama3-70b", nil, "a dense model"},
+		{"--gpus 8 --model deepseek-v3", nil, "nothing fits"},
+		{"--gpus 8 --model qwen3-30b-a3b", nil, "nothing fits, and every way out has a price in words"},
+		{"--gpus 16384 --model kimi-k2 --gpu gb300 --grads bf16 --moments bf16", nil, "large numbers"},
+		{question + " --explain 1", nil, "the story of a plan"},
+		{question + " --base", []string{of}, "a layout of one's own"},
+		{"next " + question, []string{of}, "experiments"},
+		{"mem " + question, []string{of}, "the bytes of a layout"},
+		{"diff " + question, []string{of, "tp4 pp8 vpp8 ep16 mbs2 recompute=moe_act"}, "two layouts"},
+		{"workflow " + question, nil, "the checklist"},
+		{"overlap " + logs + "trace.json.gz --log " + logs + "faster.log --gpu h100", nil, "a trace"},
+		{"evidence --regression " + logs + "base.log " + logs + "faster.log", nil, "two runs"},
 	} {
-		for columns, width := range map[string]int{"": 100, "80": 80} {
+		widths := map[string]int{"80": 80}
+		if strings.HasPrefix(c.arguments, "--") {
+			widths[""] = 100
+		}
+		for columns, width := range widths {
 			t.Setenv("COLUMNS", columns)
 			var out, problems bytes.Buffer
-			run(context.Background(), strings.Fields(question), &out, &problems)
+			run(context.Background(), append(strings.Fields(c.arguments), c.layouts...), &out, &problems)
+			if out.Len() == 0 {
+				t.Fatalf("%s: %s", c.arguments, &problems)
+			}
 			for line := range strings.Lines(out.String()) {
-				long := strings.Contains(line, "split=") || width < 100 && strings.Contains(line, " tp") || strings.HasSuffix(line, "\\\n")
+				long := strings.Contains(line, "split=") || width < 100 && strings.Contains(line, " tp") || strings.HasSuffix(line, "\\\n") ||
+					strings.HasPrefix(strings.TrimLeft(line, " "), "flags: --")
 				if n := len([]rune(strings.TrimRight(line, "\n"))); n > width && !long {
-					t.Errorf("%s: %d columns of %d: %s", question, n, width, line)
+					t.Errorf("%s (%s): %d columns of %d: %s", c.arguments, c.reason, n, width, line)
 				}
 				if strings.TrimRight(line, "\n") != strings.TrimRight(line, " \n") {
-					t.Errorf("%s: trailing blanks: %q", question, line)
+					t.Errorf("%s (%s): trailing blanks: %q", c.arguments, c.reason, line)
 				}
 			}
 		}

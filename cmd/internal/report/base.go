@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/moeplan/moeplan/layout/plan"
 )
@@ -27,13 +26,9 @@ func Against(w io.Writer, r *plan.Result) error {
 	t := Table{Head: []string{"#", "tuned", "peak GiB", "layout"}, Text: []int{3}}
 	for i := range r.Plans {
 		pl := &r.Plans[i]
-		gap := 100 * (pl.TunedTimeMS/b.TunedTimeMS - 1)
-		if math.Abs(gap) < 0.05 {
-			gap = 0 // no minus in front of nothing
-		}
 		peak := pl.Stages[pl.WorstStage].Memory.PeakAllocated
 		s := &pl.Sizes
-		t.Add(fmt.Sprint(pl.Rank), fmt.Sprintf("%+.1f %%", gap), fmt.Sprintf("%+.1f", float64(peak-b.PeakBytes)/gib),
+		t.Add(fmt.Sprint(pl.Rank), signed(100*(pl.TunedTimeMS/b.TunedTimeMS-1), 1)+" %", signed(float64(peak-b.PeakBytes)/gib, 1),
 			fmt.Sprintf("tp%d cp%d pp%d vpp%d ep%d etp%d mbs%d %s", s.TP, s.CP, s.PP, s.VPP, s.EP, s.ETP, s.MicroBatchSize, shortRecompute(pl.Layout.Recompute.String())))
 	}
 	return t.Write(w, Text)

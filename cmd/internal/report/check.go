@@ -197,7 +197,7 @@ func violations(p printer, all layout.Violations) {
 			first = false
 			p.prose(label, fmt.Sprintf("%s (at %s): %s", v.Rule, v.NoticedAt, v.Message))
 			if len(v.Repairs) > 0 {
-				p.prose("", "  try "+strings.Join(v.Repairs, ", or "))
+				p.prose("", "try "+strings.Join(v.Repairs, ", or "))
 			}
 		}
 	}

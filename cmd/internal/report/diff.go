@@ -16,7 +16,7 @@ func Diff(w io.Writer, d *plan.Difference) error {
 	p.blank()
 
 	if len(d.Flags) > 0 {
-		fmt.Fprintln(w, "FLAGS")
+		p.section("FLAGS", "")
 		t := Table{Head: []string{"flag", "A", "B"}, Text: []int{0, 1, 2}}
 		for _, f := range d.Flags {
 			t.Add(f.Flag, dash(f.A), dash(f.B))
@@ -27,7 +27,7 @@ func Diff(w io.Writer, d *plan.Difference) error {
 		p.blank()
 	}
 	ma, mb := &a.Stages[a.WorstStage].Memory, &b.Stages[b.WorstStage].Memory
-	fmt.Fprintf(w, "MEMORY      GiB on the worst stage: %d of A, %d of B\n", a.WorstStage, b.WorstStage)
+	p.prose("MEMORY", fmt.Sprintf("GiB on the worst stage: %d of A, %d of B", a.WorstStage, b.WorstStage))
 	t := Table{Head: []string{"component", "A", "B", "change"}, Text: []int{0}}
 	for _, row := range []struct {
 		name string
@@ -38,14 +38,14 @@ func Diff(w io.Writer, d *plan.Difference) error {
 		{"workspace", ma.Workspace, mb.Workspace}, {"allocated peak", ma.PeakAllocated, mb.PeakAllocated},
 		{"card, upper figure", ma.PeakDevice, mb.PeakDevice},
 	} {
-		t.Add(row.name, gibs(row.a), gibs(row.b), fmt.Sprintf("%+.2f", float64(row.b-row.a)/gib))
+		t.Add(row.name, gibs(row.a), gibs(row.b), signed(float64(row.b-row.a)/gib, 2))
 	}
 	if err := t.Write(w, Text); err != nil {
 		return err
 	}
 	p.blank()
 
-	fmt.Fprintln(w, "LINKS       GB a step and rank as written: all, leaving NVLink; s exposed")
+	p.prose("LINKS", "GB a step and rank as written: all, leaving NVLink; s exposed")
 	t = Table{Head: []string{"axis", "A size", "A GB", "A leaving", "A exposed", "B size", "B GB", "B leaving", "B exposed"}, Text: []int{0}}
 	for _, axis := range axesOf(a, b) {
 		t.Add(append([]string{axis}, append(traffic(a, axis), traffic(b, axis)...)...)...)
@@ -55,13 +55,13 @@ func Diff(w io.Writer, d *plan.Difference) error {
 	}
 	p.blank()
 
-	fmt.Fprintln(w, "TIME        s a step")
+	p.prose("TIME", "s a step")
 	t = Table{Head: []string{"part", "A", "B", "change"}, Text: []int{0}}
 	for _, row := range []struct {
 		name string
 		a, b float64
 	}{{"now", a.StepTimeMS, b.StepTimeMS}, {"  of it exposed", a.ExposedMS, b.ExposedMS}, {"tuned", a.TunedTimeMS, b.TunedTimeMS}} {
-		t.Add(row.name, seconds(row.a), seconds(row.b), fmt.Sprintf("%+.0f %%", 100*(row.b/row.a-1)))
+		t.Add(row.name, seconds(row.a), seconds(row.b), change(row.a, row.b))
 	}
 	if err := t.Write(w, Text); err != nil {
 		return err
@@ -76,8 +76,16 @@ func Diff(w io.Writer, d *plan.Difference) error {
 			p.prose("RULES "+side.name, fmt.Sprintf("%s %s: %s", v.Severity, v.Rule, v.Message))
 		}
 	}
-	fmt.Fprintln(w, d.Closing)
+	p.flush(d.Closing)
 	return nil
+}
+
+// change is by how much b is more than a; of nothing there is no share.
+func change(a, b float64) string {
+	if a == 0 {
+		return "-"
+	}
+	return signed(100*(b/a-1), 0) + " %"
 }
 
 func dash(s string) string {

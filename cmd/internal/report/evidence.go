@@ -18,7 +18,7 @@ func Evidence(w io.Writer, run, base *evidence.Assessment, ab *evidence.Comparis
 	p.measured(run, base)
 	if len(run.Features) > 0 {
 		p.blank()
-		fmt.Fprintln(w, "FEATURES    what the contract asks for, and what shows that it ran")
+		p.prose("FEATURES", "what the contract asks for, and what shows that it ran")
 		t := Table{Head: []string{"feature", "evidence", "by"}, Text: []int{0, 1, 2}}
 		for _, f := range run.Features {
 			by := f.By
@@ -78,15 +78,23 @@ func (p printer) measured(run, base *evidence.Assessment) {
 		{"peak reserved", func(a *evidence.Assessment) string { return memoryText(a.PeakReserved) }},
 	}
 	p.blank()
+	line := func(name, run, base string) {
+		text := strings.TrimRight(fmt.Sprintf("%-22s%-26s%s", name, run, base), " ")
+		if labelWidth+2*26+22 > p.width { // no room for two runs beside an empty label
+			fmt.Fprintln(p.w, text)
+			return
+		}
+		p.section("", text)
+	}
 	if base != nil {
-		p.section("", fmt.Sprintf("%-22s%-26s%s", "", "run", "base"))
+		line("", "run", "base")
 	}
 	for _, r := range rows {
-		line := fmt.Sprintf("%-22s%s", r.name, r.of(run))
-		if base != nil {
-			line = fmt.Sprintf("%-22s%-26s%s", r.name, r.of(run), r.of(base))
+		if base == nil {
+			line(r.name, r.of(run), "")
+		} else {
+			line(r.name, r.of(run), r.of(base))
 		}
-		p.section("", line)
 	}
 }
 
@@ -134,7 +142,7 @@ func (p printer) comparison(ab *evidence.Comparison, base *evidence.Assessment) 
 	}
 	text := "no verdict: " + ab.Why
 	if ab.Matched && ab.Change.Known {
-		text = fmt.Sprintf("%s %s to %s: step time %+.1f %%, noise %.1f %%", ab.Variable, dash(ab.From), dash(ab.To), 100*ab.Change.V, 100*ab.Noise.V)
+		text = fmt.Sprintf("%s %s to %s: step time %s %%, noise %.1f %%", ab.Variable, dash(ab.From), dash(ab.To), signed(100*ab.Change.V, 1), 100*ab.Noise.V)
 		if ab.Variable == "workload.precision" {
 			text += fmt.Sprintf("; tokens/s per GPU %s, MFU %s (each of its own peak)", figure(scaled(ab.TokensChange, 100), "%+.1f %%"),
 				figure(scaled(ab.MFUChange, 100), "%+.1f %%"))
@@ -170,14 +178,14 @@ func Regression(w io.Writer, old, new *evidence.Assessment, r *evidence.Regressi
 	p.prose("OLD", old.Log+", "+windowText(old))
 	p.prose("NEW", new.Log+", "+windowText(new))
 	for _, part := range []struct {
-		title string
-		rows  []evidence.Changed
-	}{{"EFFECTS     largest first", r.Effects}, {"SETTINGS    what was set otherwise", r.Differences}} {
+		label, what string
+		rows        []evidence.Changed
+	}{{"EFFECTS", "largest first", r.Effects}, {"SETTINGS", "what was set otherwise", r.Differences}} {
 		if len(part.rows) == 0 {
 			continue
 		}
 		p.blank()
-		fmt.Fprintln(w, part.title)
+		p.prose(part.label, part.what)
 		t := Table{Head: []string{"what", "kind", "old", "new", "change"}, Text: []int{0, 1, 2, 3}}
 		for _, c := range part.rows {
 			change := figure(scaled(c.Change, 100), "%+.1f %%")

@@ -125,11 +125,11 @@ func stageParts(w io.Writer, s *plan.StageAccount, why bool) error {
 
 // layerKind lists what one layer saves for one micro-batch.
 func layerKind(w io.Writer, k *plan.KindAccount, layers int) error {
-	fmt.Fprintf(w, "%s: %s on this stage; one keeps %.1f MiB of one micro-batch", k.Name, plural(layers, "layer"), mibs(k.Kept))
+	head := fmt.Sprintf("%s: %s on this stage; one keeps %.1f MiB of one micro-batch", k.Name, plural(layers, "layer"), mibs(k.Kept))
 	if k.Dropped > 0 {
-		fmt.Fprintf(w, ", %.1f MiB are recomputed", mibs(k.Dropped))
+		head += fmt.Sprintf(", %.1f MiB are recomputed", mibs(k.Dropped))
 	}
-	fmt.Fprintln(w)
+	printerTo(w).flush(head)
 	t := Table{Head: []string{"tensor", "MiB", ""}, Text: []int{0, 2}}
 	small := int64(0)
 	for _, tensor := range k.Tensors {
@@ -161,18 +161,18 @@ func choices(w io.Writer, a *plan.Account) error {
 		c := &a.Choices[i]
 		step, host := "?", ""
 		if c.TimeMS != nil {
-			step = fmt.Sprintf("%+.2f s", *c.TimeMS/1e3)
+			step = signed(*c.TimeMS/1e3, 2) + " s"
 		}
 		if c.HostBytes > 0 {
 			host = gibs(c.HostBytes)
 		}
-		t.Add(c.Name, fmt.Sprintf("%+.2f", float64(c.SavedBytes)/gib), gibs(c.PeakBytes), string(c.Grade), step, host, c.Note)
+		t.Add(c.Name, signed(float64(c.SavedBytes)/gib, 2), gibs(c.PeakBytes), string(c.Grade), step, host, c.Note)
 	}
 	if err := t.Write(w, Text); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(a.Choices, func(c plan.Choice) bool { return c.TimeMS == nil }) {
-		fmt.Fprintln(w, "step: change of the step as written, eager; ? is not priced. Flags of each: -o json")
+		printerTo(w).flush("step: change of the step as written, eager; ? is not priced. Flags of each: -o json")
 	}
 	return nil
 }

@@ -12,16 +12,16 @@ import (
 func Next(w io.Writer, e *plan.Experiments, sources bool) {
 	p := printerTo(w)
 	p.section("LAYOUT", p.wrapLayout(e.Key)...)
-	p.section("BASELINE", fmt.Sprintf("%s s a step (%s); expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Software, e.Wall))
+	p.prose("BASELINE", fmt.Sprintf("%s s a step (%s); expected wall: %s. One change at a time, from this run.", seconds(e.BaselineMS), e.Software, e.Wall))
 	p.blank()
 	for i := range e.List {
 		x := &e.List[i]
 		expected := "not priced"
 		if x.Expected != nil {
-			expected = fmt.Sprintf("%+.0f %% time", 100**x.Expected)
+			expected = signed(100**x.Expected, 0) + " % time"
 		}
 		if x.Memory != nil {
-			expected += fmt.Sprintf(", %+.1f GiB", float64(*x.Memory)/gib)
+			expected += ", " + signed(float64(*x.Memory)/gib, 1) + " GiB"
 		}
 		p.section(fmt.Sprintf("%2d", x.Order), fmt.Sprintf("%s   (%s)", x.Variable, expected))
 		p.prose("", "why: "+x.Why)

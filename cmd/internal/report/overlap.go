@@ -20,7 +20,7 @@ func Overlap(w io.Writer, t *evidence.Trace, v *evidence.WallVerdict, sources bo
 	}
 	p.prose("TRACE", head)
 	p.blank()
-	fmt.Fprintln(w, "TIME        ms, unions of intervals from the first kernel to the last; axes can overlap and do not add up")
+	p.prose("TIME", "ms, unions of intervals from the first kernel to the last; axes can overlap and do not add up")
 	table := Table{Head: []string{"device", "what", "total", "hidden", "exposed", "of span", "kernels"}, Text: []int{0, 1}}
 	for i := range t.Devices {
 		addDevice(&table, &t.Devices[i])

@@ -292,24 +292,33 @@ func (p printer) miss(r *plan.Result) {
 		float64(m.PeakBytes)/gib, m.Stage, float64(m.OverBytes)/gib),
 		fmt.Sprintf("largest part: %s, %.1f GiB", m.Component, float64(m.ComponentBytes)/gib))
 	p.blank()
-	var ways []string
-	for _, w := range m.Remedies {
-		ways = append(ways, fmt.Sprintf("%s: %s", w.Change, w.Cost))
-		for _, l := range p.wrapLayout(w.Key) {
-			ways = append(ways, "  "+l)
+	label := "WAYS OUT"
+	way := func(change, key string) {
+		p.prose(label, change)
+		for _, l := range p.wrapLayout(key) {
+			p.section("", "  "+l)
 		}
+		label = ""
+	}
+	for _, w := range m.Remedies {
+		way(fmt.Sprintf("%s: %s", w.Change, w.Cost), w.Key)
 	}
 	if m.SmallestGPUs > 0 {
-		ways = append(ways, fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", m.SmallestGPUs))
-		for _, l := range p.wrapLayout(m.SmallestKey) {
-			ways = append(ways, "  "+l)
-		}
+		way(fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", m.SmallestGPUs), m.SmallestKey)
 	}
-	if len(ways) == 0 {
-		ways = []string{"no change that moeplan tries makes it fit"}
+	if label != "" {
+		p.prose(label, "no change that moeplan tries makes it fit")
 	}
-	p.section("WAYS OUT", ways...)
 	p.blank()
+}
+
+// signed writes a difference with its sign; nothing has no minus in front of it.
+func signed(x float64, digits int) string {
+	text := fmt.Sprintf("%+.*f", digits, x)
+	if strings.Trim(text, "-0.") == "" {
+		return "+" + text[1:]
+	}
+	return text
 }
 
 func plural(n int, what string) string {

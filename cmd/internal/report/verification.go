@@ -22,7 +22,7 @@ func Verification(w io.Writer, l *layout.Layout, v *evidence.Verification) error
 	p := printerTo(w)
 	p.section("LAYOUT", p.wrapLayout(l.String())...)
 	p.blank()
-	fmt.Fprintln(w, "MEMORY      GiB, allocated peak and what stays after a step")
+	p.prose("MEMORY", "GiB, allocated peak and what stays after a step")
 	t := Table{Head: []string{"rank", "stage", "iter", "predicted", "measured", "deviation", "after step", "measured", "fits", "verdict"}, Text: []int{8, 9}}
 	for i := range v.Ranks {
 		r := &v.Ranks[i]
@@ -95,7 +95,7 @@ func rankCells(r *evidence.RankCheck) []string {
 		}
 		return []string{rank, stage, iteration, predicted, measured, deviation, "-", "-", "no", what}
 	}
-	measured, deviation = gibs(r.Measured), fmt.Sprintf("%+.2f %%", 100*r.Deviation)
+	measured, deviation = gibs(r.Measured), signed(100*r.Deviation, 2)+" %"
 	if !r.Steady {
 		measured = "> " + measured
 	}
@@ -120,7 +120,7 @@ func verdictOf(v *evidence.Verification) string {
 		if w.OfOutOfMem {
 			return "it ran out of memory, as the prediction says"
 		}
-		return fmt.Sprintf("the prediction holds: the worst rank is off by %+.2f %%, %g %% are allowed", 100*w.Deviation, 100*v.Tolerance)
+		return fmt.Sprintf("the prediction holds: the worst rank is off by %s %%, %g %% are allowed", signed(100*w.Deviation, 2), 100*v.Tolerance)
 	case evidence.Deviates:
 		return fmt.Sprintf("the prediction does not hold within %g %%", 100*v.Tolerance)
 	case evidence.AnotherRun:
