@@ -2,7 +2,6 @@ package layout
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -147,59 +146,48 @@ func TestRuleAxes(t *testing.T) {
 	})
 }
 
-// TestSpaceSizes compares with ranking-findings 5.3 of the project's reference (sequence 4096). Meshes must agree
-// exactly for power-of-two worlds. Its layout counts are approximate for us: it also enumerates EP overlap, and its
-// recompute ladder is another one (6 to 8 rungs, of which overlap excludes two), so only bases x rungs is comparable.
+// TestSpaceSizes holds the pairs of meshes with a legal layout against ranking-findings 5.3 of the project's reference
+// (sequence 4096). Its counts of layouts are no measure for us: it also enumerates EP overlap and has another recompute ladder.
 func TestSpaceSizes(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		world         int
-		wide, def     int64 // meshes
-		wideLay, defL float64
+		name      string
+		world     int
+		wide, def int64
+		fewer     int64 // pairs of the reference's default space that ours does not have, unexplained
 	}{
-		{"qwen3-30b-a3b", 8, 110, 30, 9.5e3, 3.2e3},
-		{"qwen3-30b-a3b", 16, 222, 50, 24e3, 6.4e3},
-		{"qwen3-30b-a3b", 64, 541, 101, 70e3, 13e3},
-		{"qwen3-30b-a3b", 256, 942, 144, 120e3, 18e3},
-		{"qwen3-30b-a3b", 1024, 1264, 164, 159e3, 20e3},
-		{"qwen3-30b-a3b", 16384, 1528, 168, 182e3, 20e3},
-		{"qwen3-235b-a22b", 256, 972, 153, 139e3, 22e3},
-		{"qwen3-235b-a22b", 1024, 1376, 184, 192e3, 25e3},
-		{"qwen3-235b-a22b", 16384, 1760, 196, 233e3, 25e3},
-		{"qwen3-235b-a22b", 96, 731, 147, 0, 0},
-		{"qwen3-235b-a22b", 384, 1459, 253, 0, 0},
-		{"deepseek-v3", 64, 541, 101, 113e3, 22e3},
-		{"deepseek-v3", 256, 950, 144, 195e3, 30e3},
-		{"deepseek-v3", 1024, 1312, 164, 270e3, 32e3},
-		{"deepseek-v3", 16384, 1696, 168, 336e3, 32e3},
-		{"deepseek-v3", 72, 329, 89, 0, 0},
-		{"deepseek-v3", 576, 1505, 270, 0, 0},
-		{"deepseek-v3", 1152, 1978, 333, 0, 0},
+		{"qwen3-30b-a3b", 8, 110, 30, 0},
+		{"qwen3-30b-a3b", 16, 222, 50, 0},
+		{"qwen3-30b-a3b", 64, 541, 101, 0},
+		{"qwen3-30b-a3b", 256, 942, 144, 0},
+		{"qwen3-30b-a3b", 1024, 1264, 164, 0},
+		{"qwen3-30b-a3b", 16384, 1528, 168, 0},
+		{"qwen3-235b-a22b", 256, 972, 153, 0},
+		{"qwen3-235b-a22b", 1024, 1376, 184, 0},
+		{"qwen3-235b-a22b", 16384, 1760, 196, 0},
+		{"qwen3-235b-a22b", 96, 731, 147, 0},
+		{"qwen3-235b-a22b", 384, 1459, 253, 8},
+		{"deepseek-v3", 64, 541, 101, 0},
+		{"deepseek-v3", 256, 950, 144, 0},
+		{"deepseek-v3", 1024, 1312, 164, 0},
+		{"deepseek-v3", 16384, 1696, 168, 0},
+		{"deepseek-v3", 72, 329, 89, 0},
+		{"deepseek-v3", 576, 1505, 270, 0},
+		{"deepseek-v3", 1152, 1978, 333, 12},
 	} {
 		m := model(t, c.name)
-		measure := func(wide bool) (n Counts) {
+		meshes := func(wide bool) int64 {
 			s, err := newSpace(m, c.world, 8, Run{}, Pins{}, wide)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.MBS = wideMBS // the reference's, in both spaces
+			var n Counts
 			for range Enumerate(m, s, &n) {
 			}
-			if n.Legal+n.NumIllegal() != n.Layouts {
-				t.Errorf("%s %d: %d + %d != %d", c.name, c.world, n.Legal, n.NumIllegal(), n.Layouts)
-			}
-			return n
+			return n.Meshes
 		}
-		wide, def := measure(true), measure(false)
-		t.Logf("%-16s %6d  wide %5d meshes (%5d) %6d bases %7d layouts (%6.0f) %v\n%25s default %4d (%4d) %6d bases %7d layouts (%6.0f)", c.name, c.world,
-			wide.Meshes, c.wide, wide.Bases, wide.Legal, c.wideLay, wide.Illegal()[:min(3, len(wide.Illegal()))], "", def.Meshes, c.def, def.Bases, def.Legal, c.defL)
-		for _, v := range []struct {
-			got, want int64
-			what      string
-		}{{wide.Meshes, c.wide, "wide"}, {def.Meshes, c.def, "default"}} {
-			if off := math.Abs(float64(v.got)/float64(v.want) - 1); off > 0.1 {
-				t.Errorf("%s on %d GPUs, %s: %d meshes, the reference has %d", c.name, c.world, v.what, v.got, v.want)
-			}
+		if wide, def := meshes(true), meshes(false); wide != c.wide || def != c.def-c.fewer {
+			t.Errorf("%s on %d GPUs: %d pairs in the wide space and %d in the default one, want %d and %d", c.name, c.world, wide, def, c.wide, c.def-c.fewer)
 		}
 	}
 }
