@@ -27,7 +27,6 @@ func (f *Folding) family(kind GroupKind) (family, bool) {
 	if set, expert, ok := kind.members(); ok {
 		return f.product(set, expert), true
 	}
-	n := f.instances
 	switch kind {
 	case GroupEmbedding:
 		g := f.product(setOf(axisPP), false)
@@ -43,13 +42,7 @@ func (f *Folding) family(kind GroupKind) (family, bool) {
 		// All etp_ep_pp groups one after the other, cut into equal parts.
 		g := f.product(setOf(axisTP, axisEP, axisPP), true)
 		all := append(canonical(g.inside, g.size), g.outside...)
-		return cut(all, g.size*(f.degrees.EDP()/n), g.size*g.count), true
-	case GroupIntraDPCP:
-		return f.product(setOf(axisDP, axisCP), false).consecutive(n), true
-	case GroupIntraEDP:
-		return f.product(setOf(axisDP), true).consecutive(n), true
-	case GroupInterEDP:
-		return f.product(setOf(axisDP), true).strided(n), true
+		return cut(all, g.size*(f.degrees.EDP()/f.instances), g.size*g.count), true
 	}
 	return family{}, false
 }
@@ -64,42 +57,26 @@ func (f *Folding) product(set axisSet, expert bool) family {
 	return family{in, out, size, m.world / size}
 }
 
-// cut splits the first n values of steps into groups of size consecutive ones.
+// cut splits the first n values of steps into groups of size consecutive ones. A step that straddles a border is divided, so
+// size must be a product of whole steps and a divisor of the next: of an optimizer instance, the etp_ep_pp groups times a
+// divisor of EDP.
 func cut(steps []Step, size, n int) family {
-	inside, outside := divide(steps, size)
-	return family{inside, outside, size, n / size}
-}
-
-// divide splits steps so that the first list has size values. A step that straddles is divided, which needs
-// size to divide the product so far; sizes here are divisors by the rules on optimizer instances.
-func divide(steps []Step, size int) (inside, outside []Step) {
+	g := family{size: size, count: n / size}
 	done := 1
 	for _, s := range steps {
 		switch need := size / done; {
 		case need <= 1:
-			outside = append(outside, s)
+			g.outside = append(g.outside, s)
 		case s.Size <= need:
-			inside = append(inside, s)
+			g.inside = append(g.inside, s)
 			done *= s.Size
 		default:
-			inside = append(inside, Step{need, s.Stride})
-			outside = append(outside, Step{s.Size / need, s.Stride * need})
+			g.inside = append(g.inside, Step{need, s.Stride})
+			g.outside = append(g.outside, Step{s.Size / need, s.Stride * need})
 			done *= need
 		}
 	}
-	return inside, outside
-}
-
-// consecutive cuts every group into n groups of consecutive members, listed group by group.
-func (g family) consecutive(n int) family {
-	inside, parts := divide(canonical(g.inside, g.size), g.size/n)
-	return family{inside, append(parts, g.outside...), g.size / n, g.count * n}
-}
-
-// strided regroups every group into the n members that have the same place in its n consecutive parts.
-func (g family) strided(n int) family {
-	parts, inside := divide(canonical(g.inside, g.size), g.size/n)
-	return family{inside, append(parts, g.outside...), n, g.count * (g.size / n)}
+	return g
 }
 
 // Size returns the number of ranks in each group of a family; 0 for a kind that does not exist.

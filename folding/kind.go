@@ -31,14 +31,6 @@ const (
 	GroupOptimizerInstance GroupKind = "optimizer_instance"
 )
 
-// Families that exist only with more than one distributed-optimizer instance; with one, the first two equal dp_cp and
-// edp and the third holds one rank. They are not among Kinds.
-const (
-	GroupIntraDPCP GroupKind = "intra_dp_cp" // INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP: shards of one instance
-	GroupIntraEDP  GroupKind = "intra_edp"   // HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0: shards of one instance
-	GroupInterEDP  GroupKind = "inter_edp"   // HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1: replicas of one shard
-)
-
 var kinds = []GroupKind{
 	GroupTP, GroupCP, GroupDP, GroupDPCP, GroupPP, GroupTPCP, GroupTPPP, GroupTPDP, GroupTPDPCP, GroupEP, GroupETP,
 	GroupEDP, GroupETPEP, GroupETPEPPP, GroupEmbedding, GroupPositionEmbedding, GroupOptimizerInstance,

@@ -43,8 +43,7 @@ func wantSizes(d Degrees, instances int) map[GroupKind]int {
 		GroupTP: d.TP, GroupCP: d.CP, GroupDP: d.DP(), GroupDPCP: d.DP() * d.CP, GroupPP: d.PP, GroupTPCP: d.TP * d.CP,
 		GroupTPPP: d.TP * d.PP, GroupTPDP: d.TP * d.DP(), GroupTPDPCP: d.TP * d.DP() * d.CP, GroupEP: d.EP,
 		GroupETP: d.ETP, GroupEDP: d.EDP(), GroupETPEP: d.ETP * d.EP, GroupETPEPPP: d.ETP * d.EP * d.PP,
-		GroupOptimizerInstance: d.World / instances, GroupIntraDPCP: d.DP() * d.CP / instances,
-		GroupIntraEDP: d.EDP() / instances, GroupInterEDP: instances,
+		GroupOptimizerInstance: d.World / instances,
 	}
 }
 

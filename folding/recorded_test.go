@@ -46,7 +46,8 @@ func (c recordedCase) degrees() Degrees {
 }
 
 // families maps the framework's own group names to ours. The two GTP_WEIGHT_REMAT families are singletons here and
-// have no kind.
+// have no kind; nor have those that part a data parallel group between several optimizer instances, which nothing asks for
+// and which are no nested progressions in every order.
 var families = map[string]GroupKind{
 	"TENSOR_MODEL_PARALLEL_GROUP":                           GroupTP,
 	"CONTEXT_PARALLEL_GROUP":                                GroupCP,
@@ -66,10 +67,6 @@ var families = map[string]GroupKind{
 	"EMBEDDING_GROUP":                                       GroupEmbedding,
 	"POSITION_EMBEDDING_GROUP":                              GroupPositionEmbedding,
 	"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP":            GroupOptimizerInstance,
-	"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP":             GroupIntraDPCP,
-	// L0 and L1 are created level by level inside each edp group, which is the order of our families too.
-	"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0": GroupIntraEDP,
-	"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1": GroupInterEDP,
 }
 
 // hash is the recording's form: sha256 of the ranks of all groups as "r,r;r,r".
@@ -134,8 +131,8 @@ func TestRecorded(t *testing.T) {
 			compared++
 		}
 	}
-	if refused != 61 || accepted != 175 || compared != 175*18+10*3 {
-		t.Errorf("replayed %d refused, %d accepted, %d families; the recording has 61, 175 and %d", refused, accepted, compared, 175*18+10*3)
+	if refused != 61 || accepted != 175 || compared != 175*18 {
+		t.Errorf("replayed %d refused, %d accepted, %d families; the recording has 61, 175 and %d", refused, accepted, compared, 175*18)
 	}
 	t.Logf("%d refused, %d accepted, %d group families equal", refused, accepted, compared)
 }
