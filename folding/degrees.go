@@ -19,11 +19,12 @@ type Degrees struct {
 	ETP   int // --expert-tensor-parallel-size
 }
 
-// DP returns World / (TP*CP*PP), rounded down; it is exact only for degrees that Validate accepts.
-func (d Degrees) DP() int { return d.World / (d.TP * d.CP * d.PP) }
+// DP returns World / (TP*CP*PP), rounded down; it is exact only for degrees that Validate accepts. One division after the
+// other gives the same and cannot overflow.
+func (d Degrees) DP() int { return d.World / d.TP / d.CP / d.PP }
 
 // EDP returns World / (ETP*EP*PP), rounded down; it is exact only for degrees that Validate accepts.
-func (d Degrees) EDP() int { return d.World / (d.ETP * d.EP * d.PP) }
+func (d Degrees) EDP() int { return d.World / d.ETP / d.EP / d.PP }
 
 // String gives the attention mesh, the MoE mesh and the world: "tp2 cp1 dp16 pp8 | etp1 ep32 edp1 | 256 ranks".
 func (d Degrees) String() string {

@@ -192,3 +192,20 @@ func BenchmarkGroups(b *testing.B) {
 		}
 	}
 }
+
+// TestDegreesString: degrees that nobody has accepted yet stand in messages.
+func TestDegreesString(t *testing.T) {
+	for _, tt := range []struct {
+		d            Degrees
+		want, reason string
+	}{
+		{Degrees{World: 256, TP: 2, CP: 1, PP: 8, EP: 32, ETP: 1}, "tp2 cp1 dp16 pp8 | etp1 ep32 edp1 | 256 ranks", "the example of the comment"},
+		{Degrees{World: 16, TP: 3, CP: 1, PP: 1, EP: 1, ETP: 1}, "tp3 cp1 dp5 pp1 | etp1 ep1 edp16 | 16 ranks", "DP is rounded down"},
+		{Degrees{World: 16, TP: 1 << 32, CP: 1 << 32, PP: 1, EP: 1, ETP: 1}, "tp4294967296 cp4294967296 dp0 pp1 | etp1 ep1 edp16 | 16 ranks",
+			"a product that wraps to 0 is no divisor"},
+	} {
+		if got := tt.d.String(); got != tt.want {
+			t.Errorf("%q, want %q (%s)", got, tt.want, tt.reason)
+		}
+	}
+}

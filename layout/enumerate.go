@@ -16,7 +16,7 @@ import (
 // counts may be nil; it is reset when an iteration starts and complete when it ends. To divide the work, give each
 // worker a copy of the space with some of the TP (or PP) candidates, and its own counts.
 //
-// A space with a size below 1, which the constructors do not make, has no layouts.
+// A space with a size below 1 or above MaxSize, which the constructors do not make, has no layouts.
 //
 // Rules are asked by the axes they look at, each as early as possible, so a rule added to the table prunes here without
 // further change. A step costs tens of nanoseconds and allocates nothing.

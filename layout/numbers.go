@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// MaxSize bounds every degree, batch size and world that is read from text: 1 Mi. MaxSequence bounds the sequence.
+// MaxSize bounds every degree, micro-batch and world: 1 Mi. MaxSequence bounds the sequence and the global batch. Three of
+// the former multiply without overflow.
 const (
 	MaxSize     = 1 << 20
 	MaxSequence = 1 << 26

@@ -145,8 +145,8 @@ func violate(id RuleID, f finding) Violation {
 // Check returns every rule that the layout breaks, in the order in which the framework would hit them (argument checks,
 // micro-batch calculator, config, process groups, model build, first step, schedule), nil if it breaks none.
 //
-// A layout is legal iff no violation is of severity Error. Where a size is below 1, only that is reported, because
-// nothing else can be computed. A nil Split means that Megatron places the layers itself.
+// A layout is legal iff no violation is of severity Error. Where a size is below 1 or absurdly large (MaxSize,
+// MaxSequence), only that is reported, because nothing else can be computed. A nil Split means that Megatron places the layers itself.
 func Check(m *arch.Model, l *Layout) Violations {
 	s := subject{m: m, l: l, traits: traitsOf(m)}
 	var vs Violations
@@ -156,7 +156,7 @@ func Check(m *arch.Model, l *Layout) Violations {
 			continue
 		}
 		vs = append(vs, violate(r.ID, r.explain(&s)))
-		if r.ID == sizesPositive { // first of all: the other rules divide by the sizes
+		if r.ID == sizesPositive { // first of all: the other rules divide by the sizes, and multiply them
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/moeplan/moeplan/folding"
@@ -13,30 +14,43 @@ const (
 	parallelState        = "megatron/core/parallel_state.py:"
 )
 
-// meshRules are about the two meshes over one set of ranks. Their conditions and messages are package folding's.
+// meshRules are about the two meshes over one set of ranks. What they demand is what package folding refuses; the rules on
+// divisibility are repeated here because the enumerator asks them for every mesh, without building one.
 var meshRules = []Rule{
 	{
 		ID: sizesPositive, Severity: Error, NoticedAt: AtArguments,
 		Title:  "world, degrees, VPP and sequence length are at least 1",
 		Why:    "A mesh has no axis of size zero; upstream fails with a Python division error.",
 		Source: "megatron/training/arguments.py:432",
-		axes:   anyMeshAxis | axisVPP,
+		axes:   anyMeshAxis | axisVPP | axisMBS,
 		broken: func(s *subject) bool {
 			l := s.l
-			return l.World < 1 || l.TP < 1 || l.CP < 1 || l.PP < 1 || l.EP < 1 || l.ETP < 1 || l.VPP < 1 || l.SeqLength < 1
+			return min(l.World, l.TP, l.CP, l.PP, l.EP, l.ETP, l.VPP, l.SeqLength) < 1 ||
+				max(l.World, l.TP, l.CP, l.PP, l.EP, l.ETP, l.VPP, l.MicroBatchSize) > MaxSize ||
+				max(l.SeqLength, l.GlobalBatchSize) > MaxSequence
 		},
 		explain: func(s *subject) finding {
-			var bad []string
+			l := s.l
+			var small, large []string
 			for _, v := range []struct {
-				name  string
-				value int
-			}{{"world", s.l.World}, {"tp", s.l.TP}, {"cp", s.l.CP}, {"pp", s.l.PP}, {"ep", s.l.EP}, {"etp", s.l.ETP},
-				{"vpp", s.l.VPP}, {"seq", s.l.SeqLength}} {
-				if v.value < 1 {
-					bad = append(bad, fmt.Sprintf("%s = %d", v.name, v.value))
+				name         string
+				value, least int
+				most         int
+			}{{"world", l.World, 1, MaxSize}, {"tp", l.TP, 1, MaxSize}, {"cp", l.CP, 1, MaxSize}, {"pp", l.PP, 1, MaxSize},
+				{"ep", l.EP, 1, MaxSize}, {"etp", l.ETP, 1, MaxSize}, {"vpp", l.VPP, 1, MaxSize}, {"seq", l.SeqLength, 1, MaxSequence},
+				// A batch below 1 is a rule of its own.
+				{"mbs", l.MicroBatchSize, math.MinInt, MaxSize}, {"gbs", l.GlobalBatchSize, math.MinInt, MaxSequence}} {
+				switch {
+				case v.value < v.least:
+					small = append(small, fmt.Sprintf("%s = %d", v.name, v.value))
+				case v.value > v.most:
+					large = append(large, fmt.Sprintf("%s = %d is larger than %d", v.name, v.value, v.most))
 				}
 			}
-			return found(nil, "%s: must be at least 1", strings.Join(bad, ", "))
+			if len(small) > 0 {
+				large = append([]string{strings.Join(small, ", ") + ": must be at least 1"}, large...)
+			}
+			return found(nil, "%s", strings.Join(large, "; "))
 		},
 	},
 	{

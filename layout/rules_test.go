@@ -32,7 +32,11 @@ func cells(c ...Cell) func(*arch.Model, *Layout) {
 
 var ruleCases = []ruleCase{
 	{rule: sizesPositive, breaks: true, text: "tp2", tweak: func(_ *arch.Model, l *Layout) { l.EP = 0 }, reason: "a degree of zero"},
+	{rule: sizesPositive, breaks: true, tweak: func(_ *arch.Model, l *Layout) { l.TP, l.CP = 1<<32, 1<<32 }, reason: "their product wraps to 0, by which rules would divide"},
+	{rule: sizesPositive, breaks: true, tweak: func(_ *arch.Model, l *Layout) { l.ETP, l.EP = 1<<32, 1<<32 }, reason: "the same of the MoE mesh"},
+	{rule: sizesPositive, breaks: true, tweak: func(_ *arch.Model, l *Layout) { l.MicroBatchSize = MaxSize + 1 }, reason: "one more than is read from text"},
 	{rule: sizesPositive, text: "tp1", reason: "every degree is 1"},
+	{rule: sizesPositive, text: "mbs1048576 gbs=67108864", reason: "the largest batches that are read"},
 	{rule: "world-divisible", breaks: true, text: "tp2 pp3", reason: "256 % 6"},
 	{rule: "world-divisible", world: 252, text: "tp2 pp3", reason: "252 = 42 * 6"},
 	{rule: "world-divisible", breaks: true, world: 4, text: "tp8", reason: "more ranks in a replica than GPUs"},

@@ -192,14 +192,14 @@ func (s *Space) groupFits(etp, ep int) bool {
 	return s.MaxExpertGroup == 0 || etp*ep <= s.MaxExpertGroup
 }
 
-// sane reports whether every candidate is at least 1, so that rules can divide by it.
+// sane reports whether rules can divide by every candidate, and multiply candidates.
 func (s *Space) sane() bool {
-	if s.World < 1 || s.Run.SeqLength < 1 {
+	if s.World < 1 || s.World > MaxSize || s.Run.SeqLength < 1 || max(s.Run.SeqLength, s.Run.GlobalBatchSize) > MaxSequence {
 		return false
 	}
 	for _, list := range [][]int{s.TP, s.CP, s.PP, s.ETP, s.EP, s.VPP, s.MBS} {
 		for _, n := range list {
-			if n < 1 {
+			if n < 1 || n > MaxSize {
 				return false
 			}
 		}
