@@ -1,6 +1,9 @@
 package folding
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Rule IDs of the refusals. They are stable and never reused.
 const (
@@ -84,7 +87,7 @@ func check(d Degrees, order Order, instances int) (refusals []*Refusal, attentio
 		return
 	}
 	dp, edp := d.DP(), d.EDP()
-	if !order.PPLast() && d.PP > 1 && dp != edp {
+	if !order.ppLast() && d.PP > 1 && dp != edp {
 		add(&Refusal{RuleEDPEqualsDP, "4", fmt.Sprintf(
 			"order %q does not end in pp, so with PP %d both meshes need the same data parallel size: DP = %d/(TP %d * CP %d * PP %d) = %d, EDP = %d/(ETP %d * EP %d * PP %d) = %d",
 			order, d.PP, d.World, d.TP, d.CP, d.PP, dp, d.World, d.ETP, d.EP, d.PP, edp), parallelState + "898"})
@@ -170,23 +173,11 @@ func checkPP(d Degrees, order Order, attention, expert mesh) *Refusal {
 	n := d.World / d.PP
 	in1, out1 := attention.split(setOf(axisPP))
 	in2, out2 := expert.split(setOf(axisPP))
-	if equal(canonical(in1, d.PP), canonical(in2, d.PP)) && equal(canonical(out1, n), canonical(out2, n)) {
+	if slices.Equal(canonical(in1, d.PP), canonical(in2, d.PP)) && slices.Equal(canonical(out1, n), canonical(out2, n)) {
 		return nil
 	}
 	return &Refusal{RulePPGroupsEqual, "3", fmt.Sprintf(
 		"with order %q the pipelines of the two meshes are different ranks: stages are %d ranks apart for attention (TP %d, CP %d, DP %d) and %d for experts (ETP %d, EP %d, EDP %d)",
 		order, attention.stride(setOf(axisPP)), d.TP, d.CP, d.DP(), expert.stride(setOf(axisPP)), d.ETP, d.EP, d.EDP()),
 		parallelState + "904"}
-}
-
-func equal(a, b []Step) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

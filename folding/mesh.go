@@ -3,7 +3,6 @@ package folding
 import (
 	"math"
 	"math/bits"
-	"strings"
 )
 
 // axis is one direction of a mesh. In the MoE mesh axisTP stands for ETP and axisDP for EDP, as in the framework.
@@ -32,29 +31,6 @@ func setOf(axes ...axis) axisSet {
 }
 
 func (s axisSet) has(a axis) bool { return s&(1<<a) != 0 }
-
-// parse splits an order string. unknown is the first name that is no axis. gtp_remat, which shards weights once more
-// and whose size is 1 here, takes no place.
-func (o Order) parse() (axes []axis, unknown string, ok bool) {
-	axes = make([]axis, 0, numAxes+1)
-next:
-	for name := range strings.SplitSeq(strings.ToLower(string(o)), "-") {
-		for a, known := range axisNames {
-			if name == known {
-				axes = append(axes, axis(a))
-				continue next
-			}
-		}
-		if name != "gtp_remat" {
-			return nil, name, false
-		}
-	}
-	return axes, "", true
-}
-
-// PPLast reports whether the string ends in "pp". Letter case counts, as it does in the framework's test
-// (NVIDIA/Megatron-LM@d98e8a64dd megatron/core/parallel_state.py:899).
-func (o Order) PPLast() bool { return strings.HasSuffix(string(o), "pp") }
 
 // dim is one place of an order string in one mesh.
 type dim struct {

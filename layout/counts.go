@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -37,15 +38,7 @@ func (c *Counts) Illegal() []RuleCount {
 			list = append(list, RuleCount{table[i].ID, n})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b RuleCount) int {
-		switch {
-		case a.Count > b.Count:
-			return -1
-		case a.Count < b.Count:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b RuleCount) int { return cmp.Compare(b.Count, a.Count) })
 	return list
 }
 

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -129,16 +130,9 @@ func SelectiveRecompute(m Modules) Recompute { return Recompute{Granularity: Sel
 
 // parseName finds text among names (and then more) or says which of them is nearest.
 func parseName(what, text string, names []string, more ...string) (int, error) {
-	for i, n := range names {
-		if n == text {
-			return i, nil
-		}
+	all := slices.Concat(names, more)
+	if i := slices.Index(all, text); i >= 0 {
+		return i, nil
 	}
-	for i, n := range more {
-		if n == text {
-			return len(names) + i, nil
-		}
-	}
-	all := append(append([]string(nil), names...), more...)
 	return 0, fmt.Errorf("unknown %s %q%s; known: %s", what, clip(text), didYouMean(text, all), strings.Join(all, " "))
 }

@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,7 +149,7 @@ func (p *layoutParser) word(word string) {
 		}
 		name, value = word[:digits], word[digits:]
 	}
-	if !known(sizeWords, name) && (!equals || !known(valueWords, name)) {
+	if !slices.Contains(sizeWords, name) && (!equals || !slices.Contains(valueWords, name)) {
 		p.fail(unknownWord(word, name))
 		return
 	}
@@ -159,15 +160,6 @@ func (p *layoutParser) word(word string) {
 	p.seen[name] = value
 }
 
-func known(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
-
 func unknownWord(word, name string) error {
 	switch name {
 	case "dp", "edp":
@@ -175,8 +167,8 @@ func unknownWord(word, name string) error {
 	case "gpus", "world":
 		return fmt.Errorf("layout word %q: the world is not part of a layout's text", clip(word))
 	}
-	hint := didYouMean(name, append(append([]string(nil), sizeWords...), valueWords...))
-	if known(valueWords, name) {
+	hint := didYouMean(name, slices.Concat(sizeWords, valueWords))
+	if slices.Contains(valueWords, name) {
 		hint = ", did you mean " + name + "=...?"
 	}
 	return fmt.Errorf("unknown layout word %q%s", clip(word), hint)
