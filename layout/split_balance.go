@@ -71,8 +71,10 @@ func (w *splitWeights) excess(n int) float64 {
 // BalancedSplit proposes a split: the one whose most loaded pipeline rank has the least to do, with decoder layers
 // weighing 1, leading dense layers their share of multiply-accumulates, and output layer and MTP theirs. Ranks between
 // the first and the last hold C or C-1 decoder layers, earlier ranks (whose activations live longer) the fewer; each
-// rank's layers are spread evenly over its chunks, fewer on the chunk that holds the loss. No chunk is empty where the
-// layers suffice for that. Where Megatron's even split is at most 5 % worse, it is returned instead.
+// rank's layers are spread evenly over its chunks. The last rank's chunks are as large as those of the rank before, the
+// chunk with the loss smaller by what it carries: stages run the same chunk at about the same time and wait for the one
+// with the largest. No chunk is empty where the layers suffice for that. Where Megatron's even split is at most 5 % worse,
+// it is returned instead.
 //
 // It is nil for PP*VPP above layers + 2 + MTP layers, for sizes below 1, and for a model that Validate refuses. The
 // result depends on nothing but the arguments.
@@ -100,15 +102,21 @@ func (w *splitWeights) balance(m *arch.Model, pp, vpp int) *Split {
 		}
 	}
 	s := &Split{PP: pp, VPP: vpp, Cells: make([]Cell, pp*vpp)}
-	loads := make([]float64, vpp)
+	room := make([]float64, vpp)
 	for rank, n := range counts {
-		clear(loads)
-		if rank == pp-1 {
-			loads[vpp-1] = w.tail
+		clear(room)
+		last := rank == pp-1
+		for c := range room {
+			if last && pp > 1 { // as much as the rank before, because stages wait for each other chunk by chunk
+				room[c] = float64(s.Cells[c*pp+rank-1].Decoders)
+			}
+		}
+		if last {
+			room[vpp-1] -= w.tail
 		}
 		for range n {
-			c := lightest(loads, rank == pp-1)
-			loads[c]++
+			c := roomiest(room, last)
+			room[c]--
 			s.Cells[c*pp+rank].Decoders++
 		}
 	}
@@ -123,12 +131,12 @@ func (w *splitWeights) balance(m *arch.Model, pp, vpp int) *Split {
 	return s
 }
 
-// lightest picks the chunk with the smallest load: the earliest of equals on the last rank, whose last chunk carries
-// the loss, and the latest elsewhere, where early chunks live longer and the first carries the embedding.
-func lightest(loads []float64, earliest bool) int {
+// roomiest picks the chunk with the most room: the earliest of equals on the last rank, whose last chunk carries the loss,
+// and the latest elsewhere, where early chunks live longer and the first carries the embedding.
+func roomiest(room []float64, earliest bool) int {
 	best := 0
-	for i, l := range loads {
-		if l < loads[best] || l == loads[best] && !earliest {
+	for i, r := range room {
+		if r > room[best] || r == room[best] && !earliest {
 			best = i
 		}
 	}

@@ -49,18 +49,10 @@ func (c *traceCmd) Run(ctx context.Context, s streams) error {
 			worst = i
 		}
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %d stages, %d micro-batches, %d events; %.4g s a step%s; stage %d peaks at %.1f GiB allocated\n"+
+	_, err = fmt.Fprintf(s.out, "%s: %d stages, %d micro-batches, %d events; %.4g s a step; stage %d peaks at %.1f GiB allocated\n"+
 		"open it at https://ui.perfetto.dev (nothing is uploaded) or chrome://tracing\n",
-		c.Output, len(line.Ranks), line.Microbatches, events(line), line.Seconds, beside(line), worst, float64(line.Ranks[worst].Peak)/(1<<30))
+		c.Output, len(line.Ranks), line.Microbatches, events(line), line.Seconds, worst, float64(line.Ranks[worst].Peak)/(1<<30))
 	return err
-}
-
-// beside says what the step is priced at, where the picture differs by more than the model's own error.
-func beside(line *timeline.Timeline) string {
-	if r := line.Seconds / line.Priced; r < 0.95 || r > 1.05 {
-		return fmt.Sprintf(" (priced at %.4g, without the waits of uneven stages and chunks)", line.Priced)
-	}
-	return ""
 }
 
 func events(line *timeline.Timeline) (n int) {

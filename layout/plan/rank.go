@@ -72,6 +72,9 @@ func ragged(s *layout.Split) int {
 // (uneven chunks count as one module more), then the fewest chunks per rank, then the smallest micro-batch.
 func (p *pricer) simplestOf(all []candidate) candidate {
 	if p.objective == ByMemory {
+		for i := range all {
+			p.settle(&all[i])
+		}
 		return slices.MinFunc(all, func(a, b candidate) int { return p.compareBy(ByMemory, &a, &b) })
 	}
 	atEdge := func(c *candidate) int {
@@ -81,13 +84,13 @@ func (p *pricer) simplestOf(all []candidate) candidate {
 		return 0
 	}
 	weight := func(c *candidate) int { return recomputeWeight(c.layout.Recompute) + ragged(c.layout.Split) }
-	fastest := all[0].tuned
-	for i := range all {
-		fastest = min(fastest, all[i].tuned)
-	}
+	fastest := p.fastestOf(all).tuned
 	var best *candidate
 	for i := range all {
 		c := &all[i]
+		if c.tuned <= fastest*sameMeshTime {
+			p.settle(c)
+		}
 		if c.tuned > fastest*sameMeshTime {
 			continue
 		}
@@ -100,6 +103,22 @@ func (p *pricer) simplestOf(all []candidate) candidate {
 		}
 	}
 	return *best
+}
+
+// fastestOf returns the fastest of all. Of those with bounds it prices only the ones that may be it.
+func (p *pricer) fastestOf(all []candidate) *candidate {
+	for {
+		best := &all[0]
+		for i := range all {
+			if all[i].tuned < best.tuned {
+				best = &all[i]
+			}
+		}
+		if !best.bound {
+			return best
+		}
+		p.settle(best)
+	}
 }
 
 // compareSimplicity orders layouts that the model cannot tell apart: less ETP, CP and TP; less recompute; token

@@ -142,6 +142,9 @@ func paperModel(name string) (*arch.Model, error) {
 	return nil, fmt.Errorf("no model %q", name)
 }
 
+// maxPaperVPP covers the divisors of a stage's layers of all the paper's models.
+const maxPaperVPP = 12
+
 // paperStep is the predicted step time of a row of the paper, s, at its best VPP.
 func paperStep(m *arch.Model, p *topology.Platform, r *recipes.Recipe) (float64, error) {
 	run := memmodel.DefaultRun(90)
@@ -166,7 +169,7 @@ func paperStep(m *arch.Model, p *topology.Platform, r *recipes.Recipe) (float64,
 		l.ETP = l.TP
 	}
 	best := math.Inf(1)
-	for _, vpp := range []int{1, 2, 3, 4, 6, 7, 8, 12} {
+	for vpp := 1; vpp <= maxPaperVPP; vpp++ {
 		if l.PP == 1 && vpp > 1 {
 			break
 		}

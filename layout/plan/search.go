@@ -22,6 +22,8 @@ type candidate struct {
 	peak       int64   // allocated, bytes
 	over       int64   // beyond the budget, bytes; 0 or less fits
 	now, tuned float64 // s
+	// bound says that the times are lower bounds, which is enough to drop most layouts.
+	bound bool
 }
 
 // mesh is what two layouts share that differ only in pipeline interleaving, micro-batch and recompute.
@@ -216,7 +218,11 @@ func (p *pricer) sweepPart(ctx context.Context, space *layout.Space, keep func(*
 		if !climbing && !pareto {
 			continue
 		}
-		c, ok := p.timed(&l, need)
+		price := p.bounded
+		if pareto {
+			price = p.timed
+		}
+		c, ok := price(&l, need)
 		if ok && pareto {
 			f.front = addToFront(f.front, c)
 		}
@@ -235,7 +241,30 @@ func (p *pricer) timed(l *layout.Layout, need memmodel.Need) (candidate, bool) {
 		return candidate{}, false
 	}
 	tuned, _ := p.tunedPrice(l, &now)
-	return candidate{*l, need.Allocated, p.budget.over(need), now.Step, tuned.Step}, true
+	return candidate{layout: *l, peak: need.Allocated, over: p.budget.over(need), now: now.Step, tuned: tuned.Step}, true
+}
+
+// bounded is timed with lower bounds of both times where those are cheaper.
+func (p *pricer) bounded(l *layout.Layout, need memmodel.Need) (candidate, bool) {
+	if l.VPP == 1 {
+		return p.timed(l, need)
+	}
+	now := p.time.Bound(l, steptime.AsWritten(l))
+	if !now.Known {
+		return candidate{}, false
+	}
+	tuned := p.time.Bound(l, p.time.Tuned(l))
+	return candidate{layout: *l, peak: need.Allocated, over: p.budget.over(need), now: now.Step, tuned: min(now.Step, tuned.Step), bound: true}, true
+}
+
+// settle replaces a candidate's bounds by its times.
+func (p *pricer) settle(c *candidate) {
+	if !c.bound {
+		return
+	}
+	now := p.time.Price(&c.layout, steptime.AsWritten(&c.layout))
+	tuned, _ := p.tunedPrice(&c.layout, &now)
+	c.now, c.tuned, c.bound = now.Step, tuned.Step, false
 }
 
 // tunedPrice prices the tuned state, which keeps the software as written where the usual switches would not pay.

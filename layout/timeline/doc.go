@@ -8,9 +8,7 @@
 //	t, err := timeline.Of(memory, time, &l, steptime.BringUp())
 //	t.WriteChrome(w) // for https://ui.perfetto.dev or chrome://tracing
 //
-// The step that comes out is not Price.Step to the last digit: the price adds the slowest stage's passes up and takes fill
-// and drain at its pace. Here each stage fills at its own, which is less; and where the chunks of an interleaved pipeline
-// differ, such as one with the loss and an MTP layer beside chunks of a single layer, every stage waits for the largest
-// chunk in turn, which is more (measured nowhere; Timeline.Priced stands beside Timeline.Seconds). Stages and chunks that
-// are alike give the price exactly.
+// The step that comes out is Price.Step where stages have one chunk each or all chunks are alike, and within 1 % of it
+// elsewhere: the price plays the same order of passes through, but not every rank of a long pipeline nor every group of
+// micro-batches of a long step (Timeline.Priced stands beside Timeline.Seconds).
 package timeline

@@ -61,7 +61,7 @@ type Timeline struct {
 	Seconds float64 `json:"seconds"`
 	// Passes is when the last pass and its exchange end; what follows is reduction and optimizer.
 	Passes float64 `json:"passes"`
-	// Priced is the estimated step time, s, which fills the pipeline at the pace of the slowest stage.
+	// Priced is the estimated step time, s.
 	Priced       float64 `json:"priced"`
 	Chunks       int     `json:"chunks"` // per rank
 	Microbatches int     `json:"microbatches"`

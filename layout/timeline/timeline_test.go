@@ -178,9 +178,8 @@ func TestMemoryPeaksWhereMemmodelSays(t *testing.T) {
 	})
 }
 
-// The slowest stage works through all its passes, so the step takes at least that, and the fill and drain of the others.
-// The price takes fill and drain at the slowest stage's pace: an upper bound but for what rounding of groups of micro-batches
-// adds, which the price leaves out.
+// The price is the simulation in short: the same where stages have one chunk each, and within 1 % where chunks are
+// interleaved, of which the price does not follow every rank nor every group of micro-batches.
 func TestStepAgreesWithThePrice(t *testing.T) {
 	low, high := 1.0, 1.0
 	at := [2]string{}
@@ -189,17 +188,21 @@ func TestStepAgreesWithThePrice(t *testing.T) {
 		line := s.lay(t)
 		price := s.time.Price(&s.layout, s.software)
 		passes := price.Step - price.Optimizer - price.Communication[steptime.DP].Exposed - price.Communication[steptime.EDP].Exposed
-		if line.Passes < passes-price.Bubble-1e-9 {
-			t.Fatalf("%s: passes take %g s, the slowest stage alone is priced at %g", &s.layout, line.Passes, passes-price.Bubble)
-		}
 		name := fmt.Sprintf("%s, %d micro-batches, overlap %v", &s.layout, line.Microbatches, s.software.EPOverlap)
-		if r := line.Passes / passes; r < low {
+		r, tolerance := line.Passes/passes, 0.01
+		if s.layout.VPP == 1 {
+			tolerance = 1e-9
+		}
+		if math.Abs(r-1) > tolerance {
+			t.Fatalf("%s: passes take %g s, priced %g", name, line.Passes, passes)
+		}
+		if r < low {
 			low, at[0] = r, name
 		} else if r > high {
 			high, at[1] = r, name
 		}
 	})
-	t.Logf("passes over their price: %.3f (%s) to %.3f (%s)", low, at[0], high, at[1])
+	t.Logf("passes over their price: %.4f (%s) to %.4f (%s)", low, at[0], high, at[1])
 }
 
 // Stages that are alike fill as the price says: then both are equal.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/moeplan/moeplan/folding"
@@ -24,7 +25,7 @@ type Anchor struct {
 	Name     string
 	Model    *arch.Model
 	Platform *topology.Platform
-	Layout   layout.Layout // its split is the balanced one: the sources do not record them
+	Layout   layout.Layout // its split is anchorSplit's: the sources do not record them
 	Software Software
 	Tokens   float64 // measured, per second and GPU
 	// Fitted is false for the one run kept out of the fit: GB200 alltoall of 2025.
@@ -71,13 +72,25 @@ func readAnchors() ([]Anchor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.ID, err)
 		}
-		if l.Split = layout.BalancedSplit(m, c.PP, c.VPP); l.Split == nil {
+		if l.Split = anchorSplit(m, c.PP, c.VPP, r.Source); l.Split == nil {
 			return nil, fmt.Errorf("%s: no split of %d layers over PP %d x VPP %d", c.ID, m.NumLayers, c.PP, c.VPP)
 		}
 		list[i] = Anchor{ID: c.ID, Source: r.Source, Name: c.Model, Model: m, Platform: p, Layout: l, Software: sw,
 			Tokens: c.Tokens, Fitted: c.Usable}
 	}
 	return list, nil
+}
+
+// anchorSplit is where a run's layers stood. SimuMax ran Megatron-LM without a layout string, so evenly; the published
+// recipes give every stage about the same to do, and layout.BalancedSplit agrees with all their layout strings that it is
+// tested against.
+func anchorSplit(m *arch.Model, pp, vpp int, source string) *layout.Split {
+	if strings.HasPrefix(source, "SimuMax") {
+		if even := layout.EvenSplit(m, pp, vpp); even != nil {
+			return even
+		}
+	}
+	return layout.BalancedSplit(m, pp, vpp)
 }
 
 // anchorConfig is a run as the file writes it.

@@ -69,6 +69,9 @@ func (e *Estimator) countLayers(layers []arch.Layer) {
 		for j := i + 1; j <= len(layers); j++ {
 			e.before[kind][j]++
 		}
+		if i > 0 && kind != kindOf(layers[i-1]) {
+			e.uniformFrom = i
+		}
 		if contents[kind].attention {
 			attention++
 		}

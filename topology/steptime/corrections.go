@@ -24,6 +24,9 @@ type Corrections struct {
 	// GroupLimit caps the distinct destinations of a token under group-limited routing at all sizes, instead
 	// of only between domains and only down to one group per domain (comm-model 1.4).
 	GroupLimit bool
+	// UnevenPipeline lets every stage fill at its own pace and wait for the chunks that it needs, where stages or chunks
+	// differ, instead of taking (PP-1)/VPP more micro-batches through the slowest stage.
+	UnevenPipeline bool
 }
 
 // AllCorrections switches every correction on.
@@ -35,5 +38,6 @@ func AllCorrections() Corrections {
 		OverlapStartup: true,
 		ExactSplit:     true,
 		GroupLimit:     true,
+		UnevenPipeline: true,
 	}
 }

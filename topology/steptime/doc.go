@@ -10,11 +10,16 @@
 //
 // # The model
 //
-//	step  = (m + (PP-1)/VPP) * (stage + p2p) + exposed DP and EDP collectives + optimizer + fixed tail
+//	step  = passes + exposed DP and EDP collectives + optimizer + fixed tail
+//	passes = (m + (PP-1)/VPP) * (stage + p2p), if all chunks of the pipeline are alike
 //	stage = the slowest pipeline rank: its layers, output heads and MTP layers
 //	layer = ((compute + exposed EP, ETP, TP, CP + gap)^4 + host^4)^(1/4)
 //
-// m is the number of micro-batches. A layer is either bound by its kernels and exposed communication or by
+// m is the number of micro-batches. Chunks that differ make stages wait for each other. The passes then take what the
+// longest path through them takes in the order of 1F1B: in closed form where each stage has one chunk, else by a recurrence
+// over the slots of the schedule. Both come from the schedule alone, and no measurement is known that would test them.
+//
+// A layer is either bound by its kernels and exposed communication or by
 // the host that launches them; the fourth-power mean joins the two. Volumes of communication and where they
 // travel are counted exactly; how fast the links and kernels are is fitted, once, to 84 published
 // measurements ([Calibration] says which). Every such number is in constants.go and nowhere else.

@@ -41,6 +41,7 @@ type Estimator struct {
 	kinds            []int                   // of the model's layers
 	before           [recomputedKind][]int32 // layers of each kind among the first i decoder layers; nil: none
 	numLayers        int
+	uniformFrom      int   // first decoder layer from which on all are alike
 	moeLayers        int   // of moeKind
 	mtp, mtpAlone    []int // kinds of one MTP depth: beside decoder layers, and in a chunk without
 
@@ -144,7 +145,13 @@ func (e *Estimator) covers(l *layout.Layout) bool {
 
 // Price estimates one step of a layout. Its numbers mean something for layouts that layout.Check accepts; for
 // others it returns what the arithmetic gives, or a price that is not Known.
-func (e *Estimator) Price(l *layout.Layout, sw Software) Price {
+func (e *Estimator) Price(l *layout.Layout, sw Software) Price { return e.price(l, sw, false) }
+
+// Bound is a price whose Step, and so Bubble, is at most that of [Price]: without the time that the stages of an interleaved
+// pipeline wait for each other because their chunks differ. It costs less, and is Price where nothing is waited for.
+func (e *Estimator) Bound(l *layout.Layout, sw Software) Price { return e.price(l, sw, true) }
+
+func (e *Estimator) price(l *layout.Layout, sw Software, boundOnly bool) Price {
 	p := Price{Notes: e.notes(l, sw)}
 	if p.Notes&unpriced != 0 {
 		return p
@@ -161,23 +168,20 @@ func (e *Estimator) Price(l *layout.Layout, sw Software) Price {
 	load := e.load(&k, &u)
 	worst := &load.slowest
 
-	m := float64(l.NumMicrobatches())
-	fill := float64(l.PP-1) / float64(l.VPP)
-	p.Microbatches, p.BubbleFraction = int(m), fill/m
+	m := l.NumMicrobatches()
+	p.Microbatches, p.BubbleFraction = m, float64(l.PP-1)/float64(l.VPP)/float64(m)
 	p.Stage, p.StageSeconds = worst.rank, worst.seconds
 
 	exposed := [NumAxes]float64{}
-	e.stageParts(&p, &u, worst, m, &exposed)
-	hop := e.pipeline(&p, &k, m)
-	exposed[PP] = m * hop
-	if sw.EPOverlap && l.EP > 1 && e.run.Corrections.OverlapStartup {
-		if l.PP == 1 { // the first forward and the last backward
-			exposed[EP] += worst.startup(&u)
-		} else {
-			fill += 0.5 / float64(l.VPP)
-		}
+	e.stageParts(&p, &u, worst, float64(m), &exposed)
+	hop := e.pipeline(&p, &k, float64(m))
+	exposed[PP] = float64(m) * hop
+	startup := e.startup(l, sw, worst, &u, hop)
+	if l.PP == 1 {
+		exposed[EP] += startup
+	} else {
+		p.Bubble = e.pipelined(&k, &u, worst, m, hop, boundOnly) - float64(m)*(worst.seconds+hop) + startup
 	}
-	p.Bubble = fill * (worst.seconds + hop)
 	e.dataParallel(&p, &k, load.reduced, &exposed)
 	p.Optimizer = e.optimizer(load.shard)
 

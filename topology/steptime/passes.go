@@ -35,18 +35,13 @@ func (e *Estimator) Passes(l *layout.Layout, sw Software) (Passes, bool) {
 	k := e.task(l, sw, place)
 	var u units
 	e.units(&k, &u)
+	worst := e.load(&k, &u).slowest
 	out := Passes{
 		Hop:    p.Communication[PP].Exposed / float64(2*l.NumMicrobatches()*l.VPP),
 		Reduce: p.Communication[DP].Exposed + p.Communication[EDP].Exposed, Optimizer: p.Optimizer,
 		Chunks: make([][]Chunk, l.PP),
 	}
-	// As Price charges them: the rest of its bubble is fill and drain.
-	if sw.EPOverlap && l.EP > 1 && e.run.Corrections.OverlapStartup {
-		worst := e.load(&k, &u).slowest
-		if out.Startup = worst.startup(&u); l.PP > 1 {
-			out.Startup = p.Bubble - float64(l.PP-1)/float64(l.VPP)*(worst.seconds+p.Communication[PP].Exposed/float64(p.Microbatches))
-		}
-	}
+	out.Startup = e.startup(l, sw, &worst, &u, p.Communication[PP].Exposed/float64(p.Microbatches))
 	for rank := range out.Chunks {
 		out.Chunks[rank] = make([]Chunk, l.VPP)
 		for v := range l.VPP {
