@@ -28,7 +28,7 @@ func (e *Estimator) LayerTensors(l *layout.Layout, kind arch.Layer) []Tensor {
 // stage only, and with --overlap-grad-reduce only, where its default is DefaultBucket.
 func (e *Estimator) Buffers(l *layout.Layout, pipelineRank int, bucketElements int64) [][]Buffer {
 	s := newShape(e.model, &e.run, e.kinds, l)
-	c := classOf(e.model, e.kinds, l.Split, pipelineRank)
+	c := classOf(e.model, &e.run, e.kinds, l.Split, pipelineRank)
 	out := make([][]Buffer, len(c.chunks))
 	for v := range c.chunks {
 		size := bucketElements

@@ -26,15 +26,16 @@ type class struct {
 
 // chunk is the layers of one model chunk, as far as memory tells them apart.
 type chunk struct {
-	kinds     []layerKind // decoder layers in order
-	count     [numKinds]int32
-	tails     []tail // each kind once
-	first     int    // index of the first decoder layer
-	mtp       int64
-	mtpKinds  []layerKind // layers of one MTP depth here
-	embedding bool
-	loss      bool
-	finalNorm bool
+	kinds []layerKind // decoder layers in order
+	count [numKinds]int32
+	tails []tail // each kind once
+	// bf16Start and bf16End are how many of its first and last layers --first-last-layers-bf16 leaves in bf16.
+	bf16Start, bf16End int
+	mtp                int64
+	mtpKinds           []layerKind // layers of one MTP depth here
+	embedding          bool
+	loss               bool
+	finalNorm          bool
 }
 
 // tail is the last layer of one kind in a chunk, with what stands behind it.
@@ -68,10 +69,10 @@ type splitClasses struct {
 }
 
 // classify groups the ranks of a split.
-func classify(m *arch.Model, kinds *modelKinds, split *layout.Split) *splitClasses {
+func classify(m *arch.Model, run *Run, kinds *modelKinds, split *layout.Split) *splitClasses {
 	out := &splitClasses{ofRank: make([]int, split.PP)}
 	for r := range split.PP {
-		c := classOf(m, kinds, split, r)
+		c := classOf(m, run, kinds, split, r)
 		out.ofRank[r] = slices.IndexFunc(out.classes, func(o class) bool { return o.equal(&c) })
 		if out.ofRank[r] < 0 {
 			out.ofRank[r] = len(out.classes)
@@ -81,10 +82,10 @@ func classify(m *arch.Model, kinds *modelKinds, split *layout.Split) *splitClass
 	return out
 }
 
-func classOf(m *arch.Model, kinds *modelKinds, split *layout.Split, rank int) class {
+func classOf(m *arch.Model, run *Run, kinds *modelKinds, split *layout.Split, rank int) class {
 	c := class{rank: rank, last: rank == split.PP-1, chunks: make([]chunk, split.VPP), copies: 1}
 	for v := range split.VPP {
-		k := chunkOf(m, kinds, split.Cell(rank, v))
+		k := chunkOf(m, run, kinds, split.Cell(rank, v))
 		for kind, n := range k.count {
 			c.count[kind] += n
 		}
@@ -104,10 +105,13 @@ func classOf(m *arch.Model, kinds *modelKinds, split *layout.Split, rank int) cl
 	return c
 }
 
-func chunkOf(m *arch.Model, kinds *modelKinds, cell layout.Cell) chunk {
-	k := chunk{first: cell.First, mtp: int64(cell.MTP), loss: cell.Loss,
+func chunkOf(m *arch.Model, run *Run, kinds *modelKinds, cell layout.Cell) chunk {
+	k := chunk{mtp: int64(cell.MTP), loss: cell.Loss,
 		embedding: cell.Embedding || cell.MTP > 0,
 		kinds:     kinds.layers[cell.First : cell.First+cell.Decoders]}
+	k.bf16Start = min(max(0, run.BF16LayersAtStart-cell.First), cell.Decoders)
+	behind := m.NumLayers - cell.First - cell.Decoders
+	k.bf16End = min(max(0, run.BF16LayersAtEnd-behind), cell.Decoders)
 	for _, kind := range k.kinds {
 		k.count[kind]++
 		for i := range k.tails {
@@ -148,7 +152,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// equal ignores where in the model the layers sit.
+// equal ignores where in the model the layers sit, but for the ends that compute in bf16.
 func (c *class) equal(o *class) bool {
 	// The first stage receives no input tensor, so it is a class of its own.
 	if (c.rank == 0) != (o.rank == 0) || c.embedding != o.embedding || c.loss != o.loss ||
@@ -157,7 +161,7 @@ func (c *class) equal(o *class) bool {
 	}
 	for i := range c.chunks {
 		a, b := &c.chunks[i], &o.chunks[i]
-		if a.mtp != b.mtp || a.loss != b.loss || a.embedding != b.embedding || a.finalNorm != b.finalNorm ||
+		if a.bf16Start != b.bf16Start || a.bf16End != b.bf16End || a.mtp != b.mtp || a.loss != b.loss || a.embedding != b.embedding || a.finalNorm != b.finalNorm ||
 			!slices.Equal(a.kinds, b.kinds) || !slices.Equal(a.mtpKinds, b.mtpKinds) {
 			return false
 		}

@@ -1,8 +1,6 @@
 package memmodel
 
 import (
-	"fmt"
-
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 )
@@ -38,16 +36,14 @@ type fixedFigures struct {
 	steps     []moment
 }
 
-// New returns an estimator, or an *UnsupportedError that names the kind of layer it cannot price.
+// New returns an estimator. The error is an *UnsupportedError that names the kind of layer it cannot price, or one that names
+// a figure of the run which is out of its bounds.
 func New(m *arch.Model, run Run) (*Estimator, error) {
 	if err := Supported(m); err != nil {
 		return nil, err
 	}
-	if f := run.TrainableFraction; !(f >= 0 && f <= 1) {
-		return nil, fmt.Errorf("trainable fraction %g does not lie between 0 and 1", f)
-	}
-	if run.Imbalance < 1 {
-		return nil, fmt.Errorf("routing imbalance %g is below 1, which is perfect balance", run.Imbalance)
+	if err := run.check(); err != nil {
+		return nil, err
 	}
 	return &Estimator{
 		model:     m,
@@ -155,7 +151,7 @@ func (e *Estimator) classesOf(split *layout.Split) *splitClasses {
 	if c, ok := e.splits[split]; ok {
 		return c
 	}
-	c := classify(e.model, e.kinds, split)
+	c := classify(e.model, &e.run, e.kinds, split)
 	e.splits[split] = c
 	return c
 }

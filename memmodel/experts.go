@@ -108,10 +108,11 @@ func (s *shape) receivedTokens() int64 {
 	miss := 1.0
 	e, local := float64(s.m.MoE.NumExperts), float64(s.local)
 	for i := range k {
-		miss *= (e - local - float64(i)) / (e - float64(i))
-	}
-	if miss < 0 {
-		miss = 0
+		// Once as many experts are chosen as other ranks hold, every token has one here.
+		if miss *= (e - local - float64(i)) / (e - float64(i)); !(miss > 0) {
+			miss = 0
+			break
+		}
 	}
 	return int64(float64(s.ts) * ep * float64(s.etp) * (1 - miss))
 }

@@ -3,6 +3,7 @@ package memmodel
 import (
 	"testing"
 
+	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"pgregory.net/rapid"
@@ -30,6 +31,9 @@ func drawRun(t *rapid.T) Run {
 	r.Offload.Modules = OffloadModules(rapid.IntRange(0, 127).Draw(t, "offload"))
 	r.Offload.OptimizerFraction = rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "optimizer offload")
 	r.Imbalance = rapid.SampledFrom([]float64{1, 1.5}).Draw(t, "imbalance")
+	if flag("ends in bf16") { // as many as reach beyond the first and the last stage
+		r.BF16LayersAtStart, r.BF16LayersAtEnd = rapid.IntRange(0, 30).Draw(t, "at start"), rapid.IntRange(0, 30).Draw(t, "at end")
+	}
 	return r
 }
 
@@ -106,7 +110,7 @@ func TestOffloadMoves(t *testing.T) {
 	})
 }
 
-// Fewer experts a rank never hold more, in state and in what a layer saves: from EP to 2 EP.
+// Fewer experts a rank never hold more parameters: from EP to 2 EP.
 func TestExpertParallelismNeverRaisesExperts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(plannable()).Draw(t, "model")
@@ -114,26 +118,59 @@ func TestExpertParallelismNeverRaisesExperts(t *testing.T) {
 		if m.MoE == nil || m.MoE.NumExperts%(2*l.EP) != 0 {
 			t.Skip()
 		}
+		if l.EP == 1 && l.ETP == l.TP {
+			t.Skip() // experts belong to the dense set there
+		}
 		run := drawRun(t)
-		bytes := func(l layout.Layout) (parameters, stored int64) {
+		experts := func(l layout.Layout) (n int64) {
 			s := newShape(m, &run, kindsOf(m), &l)
-			p, a := s.parts(), s.activations()
+			p := s.parts()
 			for _, k := range s.kinds.present {
-				if k.moe() {
-					parameters += p.kinds[k].Expert
-				}
+				n += p.kinds[k].Expert
 			}
-			return parameters, a.feedforwards[arch.MoEMLP].kept
+			return n
 		}
 		wider := l
 		wider.EP *= 2
-		if l.EP == 1 && l.ETP == l.TP {
-			return // at EP 1 experts belong to the dense set
-		}
-		before, _ := bytes(l)
-		after, _ := bytes(wider)
+		before, after := experts(l), experts(wider)
 		if after > before {
 			t.Fatalf("EP %d holds %d expert elements, EP %d %d", l.EP, before, wider.EP, after)
 		}
 	})
+}
+
+// TestLayersInBF16: ranks with equal layers are priced once, and layers that --first-last-layers-bf16 leaves in bf16 are not
+// equal to the others, because they keep no quantized copy of their weights. Here it spares the first two and the last two of
+// eight stages, so that the fullest one is the first of those between.
+func TestLayersInBF16(t *testing.T) {
+	m, err := arch.Lookup("llama3.1-70b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := DefaultRun(90)
+	run.BF16LayersAtStart, run.BF16LayersAtEnd = 20, 20
+	e, err := New(m, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := layout.Layout{Degrees: folding.Degrees{World: 64, TP: 1, CP: 1, PP: 8, EP: 1, ETP: 1}, VPP: 1, MicroBatchSize: 1,
+		GlobalBatchSize: 64, SeqLength: 256, Precision: layout.FP8Tensorwise, Split: raggedSplit(m, 8, 1),
+		Recompute: layout.Recompute{Granularity: layout.Full, NumLayers: 1}}
+	stages, err := e.Estimate(&l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := 0
+	for i := range stages {
+		if stages[i].PeakAllocated > stages[worst].PeakAllocated {
+			worst = i
+		}
+	}
+	if got, rank := e.Peak(&l); worst != 2 || got != stages[worst].PeakAllocated || rank != worst {
+		t.Errorf("Peak says %d on stage %d, the fullest stage is %d with %d", got, rank, worst, stages[worst].PeakAllocated)
+	}
+	const copies = 2 * 10 * 855_638_016 // FP8 in both directions of ten layers' linears: 8192 * (10240 + 8192 + 3*28672)
+	if extra := stages[2].Weights - stages[1].Weights; extra != copies {
+		t.Errorf("stage 2 holds %d bytes more weights than stage 1, want the %d of its quantized copies", extra, copies)
+	}
 }

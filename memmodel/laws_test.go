@@ -182,7 +182,7 @@ func propRecomputeNeverStores(t *rapid.T) {
 		s := newShape(m, &run, kinds, &l)
 		a := s.activations()
 		var total int64
-		c := classify(m, kinds, l.Split)
+		c := classify(m, &run, kinds, l.Split)
 		for i := range c.classes {
 			for j := range c.classes[i].chunks {
 				var b chunkBytes

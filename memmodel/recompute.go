@@ -11,7 +11,7 @@ func (s *shape) recomputesExperts(k layerKind) bool { return k.moe() && s.module
 func (s *shape) recomputedChunk(b *chunkBytes, k *chunk, a *activations) {
 	n := max(s.l.Recompute.NumLayers, 1)
 	if s.l.Recompute.Block {
-		s.blockChunk(b, k, a, min(s.l.Recompute.NumLayers, len(k.kinds)))
+		s.blockChunk(b, k, a, min(max(0, s.l.Recompute.NumLayers), len(k.kinds)))
 		return
 	}
 	b.saved = ceilDiv(int64(len(k.kinds)), int64(n)) * a.input

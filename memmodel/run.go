@@ -1,5 +1,11 @@
 package memmodel
 
+import (
+	"fmt"
+
+	"github.com/moeplan/moeplan/layout"
+)
+
 // Run holds what decides memory besides the model and the layout: the GPU's generation, the optimizer and
 // the software. Each field changes a peak by more than one percent somewhere (memory-findings.md section 6),
 // so each is an input with a stated default. The zero value of a switch is what moeplan's own commands do;
@@ -120,6 +126,39 @@ func DefaultRun(sm int) Run {
 		DistributedOptimizer: true,
 		Imbalance:            1,
 	}
+}
+
+// Bounds of a run. Beyond maxFactor no load or capacity limits anything, maxGroup is the largest batch of a layout.
+const (
+	maxFactor = 1e6
+	maxGroup  = layout.MaxSize
+)
+
+// check refuses figures with which the arithmetic would overflow, count backwards or not end. Comparisons are written so that
+// NaN fails them.
+func (r *Run) check() error {
+	for _, f := range []struct {
+		what         string
+		value        float64
+		least, most  float64
+		leastMeaning string
+	}{
+		{"trainable fraction", r.TrainableFraction, 0, 1, "all parameters, as 1 is"},
+		{"routing imbalance", r.Imbalance, 1, maxFactor, "perfect balance"},
+		{"capacity factor", r.CapacityFactor, 0, maxFactor, "no limit"},
+		{"optimizer offload fraction", r.Offload.OptimizerFraction, 0, 1, "no offload"},
+	} {
+		if !(f.value >= f.least && f.value <= f.most) {
+			return fmt.Errorf("%s %g does not lie between %g, which is %s, and %g", f.what, f.value, f.least, f.leastMeaning, f.most)
+		}
+	}
+	switch {
+	case r.Offload.Layers < 0:
+		return fmt.Errorf("%d layers on the host: at least 0, which is none", r.Offload.Layers)
+	case r.GroupSize < 0 || r.GroupSize > maxGroup:
+		return fmt.Errorf("groups of %d micro-batches do not lie between 0, which is PP, and %d", r.GroupSize, maxGroup)
+	}
+	return nil
 }
 
 // adamBytes are both moments of one element.

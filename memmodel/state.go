@@ -49,14 +49,12 @@ func (s *shape) holdings(c *class, p *partElements) held {
 
 // unquantized counts the linear weights of the layers that --first-last-layers-bf16 leaves in bf16.
 func (s *shape) unquantized(k *chunk, p *partElements) (n int64) {
-	start, end := s.run.BF16LayersAtStart, s.m.NumLayers-s.run.BF16LayersAtEnd
-	if start == 0 && end >= s.m.NumLayers {
-		return 0
+	start, end := k.bf16Start, max(k.bf16Start, len(k.kinds)-k.bf16End)
+	for _, kind := range k.kinds[:start] {
+		n += p.kinds[kind].linear
 	}
-	for i, kind := range k.kinds {
-		if at := k.first + i; at < start || at >= end {
-			n += p.kinds[kind].linear
-		}
+	for _, kind := range k.kinds[end:] {
+		n += p.kinds[kind].linear
 	}
 	return n
 }
