@@ -94,7 +94,7 @@ func run(r *megatron.Resolved, h Hardware) memmodel.Run {
 		SequentialExperts:   !s.Bool("moe_grouped_gemm"),
 		FusedPermute:        s.Bool("moe_permute_fusion"),
 		ScatterUnpermute:    !s.Release().From("0.15.3"),
-		CapacityFactor:      s.Float("moe_expert_capacity_factor"),
+		CapacityFactor:      max(0, s.Float("moe_expert_capacity_factor")), // a negative one is dropped (rule capacity-ignored)
 		PadToCapacity:       s.Bool("moe_pad_expert_input_to_capacity"),
 		SharedExpertOverlap: s.Bool("moe_shared_expert_overlap"),
 		Imbalance:           max(1, h.Imbalance),
@@ -198,7 +198,7 @@ func offload(s *megatron.Settings) (o memmodel.Offload) {
 		}
 		o.MinimumElements = int64(s.Int("min_offloaded_tensor_size"))
 	}
-	o.Layers = s.Int("cpu_offloading_num_layers")
+	o.Layers = max(0, s.Int("cpu_offloading_num_layers")) // a negative number offloads nothing (rule layer-offload-ignored)
 	if s.Bool("optimizer_cpu_offload") {
 		o.OptimizerFraction = s.Float("optimizer_offload_fraction")
 	}

@@ -95,13 +95,23 @@ func TestRead(t *testing.T) {
 
 // What is asked for and not priced is named; what arithmetic does not define is an error.
 func TestReadSaysWhatItLeavesOut(t *testing.T) {
-	s, err := read(t, "--bf16 --fp32-residual-connection --tp-comm-overlap --sequence-parallel --tensor-model-parallel-size 2", nil, Hardware{SM: 90})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, flag := range []string{"--fp32-residual-connection", "--tp-comm-overlap"} {
-		if !slices.Contains(s.Unmodelled, flag) {
-			t.Errorf("%s is not among %v", flag, s.Unmodelled)
+	const offload = "--bf16 --fine-grained-activation-offloading --offload-modules core_attn gdp_qkv "
+	for _, c := range []struct {
+		reason, args string
+		want         []string
+	}{
+		{"switches, sorted", "--bf16 --tp-comm-overlap --fp32-residual-connection --sequence-parallel --tensor-model-parallel-size 2",
+			[]string{"--fp32-residual-connection", "--tp-comm-overlap"}},
+		{"a module that is not priced, beside one that is", offload, []string{"--offload-modules gdp_qkv"}},
+		{"part of what is offloaded stays on the GPU", offload + "--activation-offload-fraction 0.5 --delta-offload-bytes-across-pp-ranks 1024 --fine-grained-offloading-max-inflight-offloads 2",
+			[]string{"--activation-offload-fraction 0.5", "--delta-offload-bytes-across-pp-ranks 1024", "--fine-grained-offloading-max-inflight-offloads 2", "--offload-modules gdp_qkv"}},
+		{"which has no effect without offload", "--bf16 --activation-offload-fraction 0.5", nil},
+		{"weight shards, of experts too", "--bf16 --num-experts 8 --tensor-parallel-num-weight-shards 2 --expert-tensor-parallel-num-weight-shards 4",
+			[]string{"--expert-tensor-parallel-num-weight-shards (4 shards of each)", "--tensor-parallel-num-weight-shards (2 shards of each)"}},
+	} {
+		s, err := read(t, c.args, nil, Hardware{SM: 90})
+		if err != nil || !slices.Equal(s.Unmodelled, c.want) {
+			t.Errorf("%s: %q, want %q, %v", c.reason, s.Unmodelled, c.want, err)
 		}
 	}
 	settings, err := megatron.Parse(strings.Fields("--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1"), megatron.Main)
@@ -118,6 +128,48 @@ func TestReadSaysWhatItLeavesOut(t *testing.T) {
 	if _, err := read(t, "--bf16 --pipeline-model-parallel-size 3", nil, Hardware{}); !errors.Is(err, megatron.ErrSplit) {
 		t.Errorf("four layers on three stages give %v", err)
 	}
+}
+
+// TestOddNumbersPrice: what a command line can say is priced or refused by name, whatever a launch would make of it.
+func TestOddNumbersPrice(t *testing.T) {
+	const experts, chunks = "--bf16 --num-experts 8 ", "--bf16 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+	for _, c := range []struct{ reason, args, same, refused string }{
+		{"a negative number of layers offloads nothing", "--bf16 --cpu-offloading-num-layers -1", "--bf16", ""},
+		{"a negative capacity is none", experts + "--moe-expert-capacity-factor -1", experts, ""},
+		{"a negative number of layers recomputes none", "--bf16 --recompute-granularity full --recompute-method block --recompute-num-layers -1", "--bf16", ""},
+		{"no capacity can be reckoned with", experts + "--moe-expert-capacity-factor nan", "", "capacity factor NaN"},
+		{"nor with an infinite one", experts + "--moe-expert-capacity-factor inf", "", "capacity factor +Inf"},
+		{"more state than there is", "--bf16 --use-precision-aware-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 5", "", "optimizer offload fraction 5"},
+		{"a group of none is PP's", chunks + "--microbatch-group-size-per-virtual-pipeline-stage 0", chunks, ""},
+		{"a group below it is none", chunks + "--microbatch-group-size-per-virtual-pipeline-stage -1", "", "groups of -1 micro-batches"},
+	} {
+		got, err := priced(t, c.args)
+		if c.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: %v does not name %q", c.reason, err, c.refused)
+			}
+			continue
+		}
+		want, errSame := priced(t, c.same)
+		if err != nil || errSame != nil || got != want {
+			t.Errorf("%s: peak %d, of %q %d, %v, %v", c.reason, got, c.same, want, err, errSame)
+		}
+	}
+}
+
+// priced is the largest peak of a command line.
+func priced(t *testing.T, args string) (int64, error) {
+	t.Helper()
+	s, err := read(t, args, nil, Hardware{SM: 90})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := memmodel.New(s.Model, s.Run)
+	if err != nil {
+		return 0, err
+	}
+	peak, _ := e.Peak(&s.Layout)
+	return peak, nil
 }
 
 // A layout that moeplan writes as a command line reads back as the run that it priced, but for what only Megatron has.
@@ -141,8 +193,8 @@ func TestOwnCommandsReadBack(t *testing.T) {
 // command line has.
 func TestUnpricedSwitchesExist(t *testing.T) {
 	for _, dest := range switchesNotPriced {
-		if _, err := megatron.LookupFlag("--"+dashes(dest), megatron.Main); err != nil {
-			t.Errorf("%s: %v", dest, err)
+		if megatron.OptionOf(dest, megatron.Main) == nil {
+			t.Errorf("no option sets %s", dest)
 		}
 	}
 }

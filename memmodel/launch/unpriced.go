@@ -18,14 +18,12 @@ var switchesNotPriced = []string{
 func (s *Setup) unpriced(r *megatron.Resolved) {
 	set := r.Settings
 	for _, dest := range switchesNotPriced {
-		if known(set, dest) && set.Bool(dest) {
-			s.Unmodelled = append(s.Unmodelled, "--"+dashes(dest))
+		if set.Has(dest) && set.Bool(dest) { // older releases lack some
+			s.Unmodelled = append(s.Unmodelled, megatron.OptionOf(dest, set.Release()).Name)
 		}
 	}
-	for _, name := range set.Strings("offload_modules") {
-		if _, ok := memmodel.ParseOffloadModule(name); !ok && set.Bool("fine_grained_activation_offloading") {
-			s.Unmodelled = append(s.Unmodelled, "--offload-modules "+name)
-		}
+	if set.Bool("fine_grained_activation_offloading") {
+		s.unpricedOffload(set)
 	}
 	if c := set.Float("moe_expert_rank_capacity_factor"); c > 0 {
 		s.Unmodelled = append(s.Unmodelled, fmt.Sprintf("--moe-expert-rank-capacity-factor %g", c))
@@ -33,21 +31,25 @@ func (s *Setup) unpriced(r *megatron.Resolved) {
 	if n := r.WeightRemat; n > 1 {
 		s.Unmodelled = append(s.Unmodelled, fmt.Sprintf("--tensor-parallel-num-weight-shards (%d shards of each)", n))
 	}
+	if n := r.ExpertWeightRemat; n > 1 {
+		s.Unmodelled = append(s.Unmodelled, fmt.Sprintf("--expert-tensor-parallel-num-weight-shards (%d shards of each)", n))
+	}
 	slices.Sort(s.Unmodelled)
 }
 
-// known reports whether any release has an option for the dest; some switches above are of launch scripts' own.
-func known(s *megatron.Settings, dest string) bool {
-	_, err := megatron.LookupFlag("--"+dashes(dest), s.Release())
-	return err == nil && s.Has(dest)
-}
-
-func dashes(dest string) string {
-	b := []byte(dest)
-	for i := range b {
-		if b[i] == '_' {
-			b[i] = '-'
+// unpricedOffload: modules that memmodel does not know, and what keeps a part of the others on the GPU, all of which it moves.
+func (s *Setup) unpricedOffload(set *megatron.Settings) {
+	for _, name := range set.Strings("offload_modules") {
+		if _, ok := memmodel.ParseOffloadModule(name); !ok {
+			s.Unmodelled = append(s.Unmodelled, "--offload-modules "+name)
 		}
 	}
-	return string(b)
+	if set.Has("activation_offload_fraction") && set.Float("activation_offload_fraction") != 1 {
+		s.Unmodelled = append(s.Unmodelled, "--activation-offload-fraction "+set.String("activation_offload_fraction"))
+	}
+	for _, dest := range []string{"delta_offload_bytes_across_pp_ranks", "fine_grained_offloading_max_inflight_offloads"} {
+		if set.IsGiven(dest) {
+			s.Unmodelled = append(s.Unmodelled, megatron.OptionOf(dest, set.Release()).Name+" "+set.String(dest))
+		}
+	}
 }
