@@ -24,6 +24,10 @@ func BridgeOverrides(l *layout.Layout, m *arch.Model, o LaunchOptions) (*Bridge,
 	if err := checkSplit(l, m); err != nil {
 		return nil, err
 	}
+	mapping, err := tpPPDPMapping(l)
+	if err != nil {
+		return nil, err
+	}
 	b := &Bridge{}
 	set := func(field, value string) { b.Overrides = append(b.Overrides, field+"="+value) }
 	size := func(field string, n int) { set(field, strconv.Itoa(n)) }
@@ -64,6 +68,9 @@ func BridgeOverrides(l *layout.Layout, m *arch.Model, o LaunchOptions) (*Bridge,
 	default:
 		b.Comments = append(b.Comments, fmt.Sprintf("precision %s: choose the recipe's mixed_precision yourself; what each keeps in FP8 depends on the release", l.Precision))
 	}
+	if mapping {
+		set("dist.use_tp_pp_dp_mapping", "true")
+	}
 	set("ddp.use_distributed_optimizer", "true")
 	set("ddp.grad_reduce_in_fp32", strconv.FormatBool(!o.BF16Gradients))
 	if o.BF16Moments {
@@ -73,9 +80,6 @@ func BridgeOverrides(l *layout.Layout, m *arch.Model, o LaunchOptions) (*Bridge,
 	}
 	if len(o.OffloadModules) > 0 || o.OffloadOptimizer {
 		b.Comments = append(b.Comments, "offload is not written: set it in the recipe as your release of Bridge names it")
-	}
-	if l.RankOrder() != "" && l.Order != "" {
-		b.Comments = append(b.Comments, fmt.Sprintf("rank order %s: Bridge takes it as dist.use_tp_pp_dp_mapping=true", l.Order))
 	}
 	b.Comments = append(b.Comments,
 		"Put these behind a recipe of "+m.ID+"; its architecture, data, graphs and overlap stay its own.",

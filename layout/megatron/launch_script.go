@@ -44,7 +44,8 @@ type LaunchCommand struct {
 // Launch writes a real launch of a layout: torchrun on every node, or an sbatch script that starts it with srun. What no
 // layout decides (data, tokenizer, learning rate, length of the run, checkpoints) stands at the top as variables to set.
 //
-// Errors are those of Training, and a world that is no whole number of nodes.
+// Errors are those of Training, a world that is no whole number of nodes, and a launcher that a shell would not read as one
+// word.
 func Launch(l *layout.Layout, m *arch.Model, o LaunchOptions) (*LaunchCommand, error) {
 	if o.GPUsPerNode < 1 || l.World%o.GPUsPerNode != 0 && l.World > o.GPUsPerNode {
 		return nil, fmt.Errorf("megatron: %d ranks are no whole number of nodes of %d GPUs", l.World, o.GPUsPerNode)
@@ -67,6 +68,9 @@ func Launch(l *layout.Layout, m *arch.Model, o LaunchOptions) (*LaunchCommand, e
 		Nodes: l.World / o.GPUsPerNode, o: o}
 	if c.Launcher == "" {
 		c.Launcher = "pretrain_gpt.py"
+	}
+	if Quote(c.Launcher) != c.Launcher { // srun hands it to a shell
+		return nil, fmt.Errorf("megatron: launcher %s of %s: letters, digits and _@%%+=:,./- only", quoted(c.Launcher), m.ID)
 	}
 	c.Env = append(environment(l, check), launchEnvironment(l, o)...)
 	c.Comments = launchComments(l, o)

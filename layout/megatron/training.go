@@ -33,13 +33,12 @@ func Training(l *layout.Layout, m *arch.Model) (Args, error) {
 	if l.CP > 1 {
 		args.Set("--cp-comm-type", layout.CPCommType(m, l.TP, l.CP))
 	}
-	switch order := l.RankOrder(); order {
-	case folding.DefaultOrder:
-	case folding.TPPPDPOrder:
+	mapping, err := tpPPDPMapping(l)
+	if err != nil {
+		return nil, err
+	}
+	if mapping {
 		args.Set("--use-tp-pp-dp-mapping")
-	default:
-		return nil, fmt.Errorf("megatron: no flag produces the rank order %q; there is %q, and %q with --use-tp-pp-dp-mapping",
-			order, folding.DefaultOrder, folding.TPPPDPOrder)
 	}
 	args.Set("--use-distributed-optimizer")
 	args.Set("--overlap-grad-reduce")
@@ -82,6 +81,20 @@ func Training(l *layout.Layout, m *arch.Model) (Args, error) {
 		}
 	}
 	return args, nil
+}
+
+// tpPPDPMapping reports whether the layout's rank order is the one that --use-tp-pp-dp-mapping makes. There is no flag for
+// any other than that and the default.
+func tpPPDPMapping(l *layout.Layout) (bool, error) {
+	switch order := l.RankOrder(); order {
+	case folding.DefaultOrder:
+		return false, nil
+	case folding.TPPPDPOrder:
+		return true, nil
+	default:
+		return false, fmt.Errorf("megatron: no flag produces the rank order %q; there is %q, and %q with --use-tp-pp-dp-mapping",
+			order, folding.DefaultOrder, folding.TPPPDPOrder)
+	}
 }
 
 func (a *Args) number(name string, n int) { a.Set(name, strconv.Itoa(n)) }

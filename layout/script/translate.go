@@ -262,12 +262,8 @@ func (c *Command) bridge() {
 			continue
 		}
 		section, field, _ := strings.Cut(key, ".")
-		if !slices.Contains([]string{"model", "train", "ddp", "optimizer", "dataset"}, section) {
+		if !slices.Contains([]string{"model", "train", "ddp", "optimizer", "dataset"}, section) && key != "dist.use_tp_pp_dp_mapping" {
 			c.Unmapped = append(c.Unmapped, Unmapped{key, value, "its section has no part in a layout"})
-			continue
-		}
-		if section == "optimizer" && field == "use_distributed_optimizer" || section == "ddp" && field == "use_distributed_optimizer" {
-			c.put("use_distributed_optimizer", key, value, notInTable)
 			continue
 		}
 		c.bridgeField(field, key, value)
