@@ -21,7 +21,7 @@ const MaxLayers = 1 << 14
 
 // Bounds of a list expression's text. Real ones have under 100 characters and two levels.
 const (
-	maxFreqText  = 4096
+	MaxListText  = 4096
 	maxFreqDepth = 64
 )
 
@@ -34,8 +34,8 @@ func (f LayerFreq) Pattern() (list []int, every int, err error) {
 	if text == "" {
 		return nil, 1, nil
 	}
-	if len(text) > maxFreqText {
-		return nil, 0, fmt.Errorf("layer frequency of %d characters: at most %d are read", len(text), maxFreqText)
+	if len(text) > MaxListText {
+		return nil, 0, fmt.Errorf("layer frequency of %d characters: at most %d are read", len(text), MaxListText)
 	}
 	p := freqParser{text: text}
 	v, err := p.parse()
@@ -54,6 +54,20 @@ func (f LayerFreq) Pattern() (list []int, every int, err error) {
 		}
 	}
 	return v.list, 0, nil
+}
+
+// EvalList evaluates a list expression, whatever integers it lists: the parser of --moe-layer-freq and its like takes all of
+// them, and only building the model asks for 0 and 1. Errors are those of Pattern, and an expression that is no list.
+func EvalList(text string) ([]int, error) {
+	if len(text) > MaxListText {
+		return nil, fmt.Errorf("list expression of %d characters: at most %d are read", len(text), MaxListText)
+	}
+	p := freqParser{text: text}
+	v, err := p.parse()
+	if err == nil && !v.isList {
+		err = errors.New("an integer")
+	}
+	return v.list, err
 }
 
 // Expand says for each of numLayers layers whether it is MoE. A list must have exactly that many entries
@@ -239,7 +253,11 @@ func (p *freqParser) integer() (freqValue, error) {
 	for p.pos < len(p.text) && '0' <= p.text[p.pos] && p.text[p.pos] <= '9' {
 		p.pos++
 	}
-	n, err := strconv.Atoi(p.text[start:p.pos])
+	digits := p.text[start:p.pos]
+	n, err := strconv.Atoi(digits)
+	if digits[0] == '0' && n > 0 {
+		return freqValue{}, fmt.Errorf("%.20s at %d: Python takes no leading zeros", digits, start+1)
+	}
 	if err != nil || n > MaxLayers {
 		return freqValue{}, fmt.Errorf("integer above %d at %d", MaxLayers, start+1)
 	}

@@ -28,6 +28,8 @@ func TestLayerFreqExpand(t *testing.T) {
 		{" [ 1 , 0 ] ", 2, "10", "blanks"},
 		{"1+1", 4, "1010", "an integer expression, not written by anyone, but harmless"},
 		{"[0]*0+[1]", 1, "1", "an empty repetition"},
+		{"[1]*00", 0, "", "a zero may be written with two"},
+		{"[1]*03", 3, "", "other leading zeros are a syntax error in Python"},
 		{"[]", 0, "", "an empty list is a pattern of no layers"},
 		{"[0,1]", 3, "", "two entries for three layers"},
 		{"[0,2]", 2, "", "entries other than 0 and 1"},

@@ -26,12 +26,19 @@ func (m *Model) Validate() error {
 		if m.NumLayers != len(layers) {
 			return fmt.Errorf("model %q: num_layers %d, but the hybrid layer pattern has %d letters", m.ID, m.NumLayers, len(layers))
 		}
-		if m.MTPNumLayers > 0 {
+	}
+	if m.MTPNumLayers > 0 {
+		depth := 1 // layers: a GPT model's has the kind of the last decoder layer
+		if m.Kind == Hybrid {
 			mtp, err := m.patternLayers(m.MTPHybridPattern)
 			if err != nil {
 				return fmt.Errorf("model %q: MTP: %w", m.ID, err)
 			}
+			depth = len(mtp)
 			layers = append(layers, mtp...)
+		}
+		if m.MTPNumLayers > MaxLayers/depth { // patterns write every depth out
+			return fmt.Errorf("model %q: mtp_num_layers %d of %d layers each: at most %d layers in all are supported", m.ID, m.MTPNumLayers, depth, MaxLayers)
 		}
 	}
 	for _, l := range layers {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 )
 
 // candidate is a change to be tried; below says that it makes a number smaller.
@@ -106,6 +107,9 @@ func (c *launch) varied(o *Option) []candidate {
 // otherPatterns are the hybrid pattern without unknown letters and with equal MTP parts, and without its pipes.
 func (c *launch) otherPatterns(o *Option) []candidate {
 	h := c.Shape.Hybrid
+	if len(h.Main()) > arch.MaxLayers || len(h.MTP) > arch.MaxLayers {
+		return nil // no model, and copies of it would be large
+	}
 	known := func(r rune) rune {
 		if strings.ContainsRune("MG*D+-E|", r) {
 			return r

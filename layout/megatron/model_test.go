@@ -123,6 +123,8 @@ func TestModelDefaults(t *testing.T) {
 		{"--num-query-groups 2", func(m *arch.Model) bool { return m.NumQueryGroups == 4 }, "without --group-query-attention it is ignored"},
 		{"--group-query-attention", func(m *arch.Model) bool { return m.NumQueryGroups == 1 }, "the default of --num-query-groups"},
 		{"--num-experts 8", func(m *arch.Model) bool { return m.MoE.FFNHiddenSize == 256 && m.MoE.TopK == 2 }, "expert ffn follows ffn"},
+		{"--num-experts 8 --moe-layer-freq=+2", func(m *arch.Model) bool { return m.MoE.LayerFreq == "2" }, "Python's int reads a sign"},
+		{"--num-experts 8 --moe-layer-freq=1_0", func(m *arch.Model) bool { return m.MoE.LayerFreq == "10" }, "and underscores"},
 		{"--num-experts 0", func(m *arch.Model) bool { return m.MoE == nil }, "0 experts is None"},
 		{"--use-rotary-position-embeddings", func(m *arch.Model) bool { return !m.LearnedPositions }, "the old spelling of rope"},
 		{"--padded-vocab-size 4096", func(m *arch.Model) bool { return m.PaddedVocab(1) == 4096 && m.PaddedVocab(2) == 4096 }, "taken as it is"},
@@ -153,7 +155,8 @@ func TestModelErrors(t *testing.T) {
 		t.Errorf("sparse attention: %v, %v", m, err)
 	}
 	for _, argv := range []string{"--num-layers 4", small + "--num-layers 0", small + "--hidden-size -1", small + "--num-experts 4 --moe-layer-freq [0]*3",
-		small + "--hidden-size 99999999999999999", small + "--hybrid-layer-pattern MX"} {
+		small + "--hidden-size 99999999999999999", small + "--hybrid-layer-pattern MX", small + "--mtp-num-layers 20000 --position-embedding-type rope",
+		small + "--mtp-num-layers 1024 --mtp-hybrid-override-pattern " + strings.Repeat("M", 1<<20)} { // the last would be written out to a GiB
 		if m, err := Model(resolve(t, 1, strings.Fields(argv)...)); err == nil || m != nil {
 			t.Errorf("%s: %v, %v", argv, m, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
+	"github.com/moeplan/moeplan/layout/arch"
 )
 
 // HybridPattern is a hybrid model's layer pattern, taken apart.
@@ -33,6 +34,9 @@ func (r *Resolved) hybrid() {
 	mtp := s.Value("mtp_hybrid_override_pattern")
 	text := pattern.Text()
 	if n := m.MTPLayers; !mtp.IsNone() && n > 0 && n <= layout.MaxSize>>10 && (pattern.IsNone() || !strings.Contains(text, "/")) {
+		if len(mtp.Text()) > arch.MaxLayers {
+			n = 1 // one is enough for Model to refuse it
+		}
 		text += strings.Repeat("/"+mtp.Text(), n)
 	} else if pattern.IsNone() {
 		return

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/moeplan/moeplan/layout/arch"
 )
 
 // Value is what the parser holds for one option: nothing (Python's None, the zero Value), a switch, a number, a text, or a
@@ -145,10 +147,27 @@ func frequency(text string) (Value, string) {
 	v := textOf(text)
 	if !strings.Contains(text, "[") {
 		n, bad := pythonInt(text)
-		v.ints = []int{n}
+		v.ints, v.texts[0] = []int{n}, strconv.Itoa(n)
 		return v, bad
 	}
-	list, bad := evalPattern(text)
+	list, bad := frequencyList(text)
 	v.ints, v.list = list, true
 	return v, bad
+}
+
+// frequencyList evaluates a list expression. Upstream lets only these characters through, none of them a blank, before Python
+// evaluates them (NVIDIA/Megatron-LM@d98e8a64dd megatron/training/arguments.py:224-232). Nothing is executed here.
+func frequencyList(text string) ([]int, string) {
+	const wrong = "is not a list expression such as ([0]*3+[1]*58)"
+	if len(text) > arch.MaxListText {
+		return nil, "is too long a list expression"
+	}
+	if strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune(",0123456789[]()+*", r) }) >= 0 {
+		return nil, wrong + " without blanks"
+	}
+	list, err := arch.EvalList(text)
+	if err != nil {
+		return nil, wrong
+	}
+	return list, ""
 }
