@@ -230,7 +230,10 @@ func readMiniMaxM2(c *hfConfig, m *Model) {
 		c.rope.percent = float64(n) / float64(m.KVChannels)
 	}
 	if kinds, full, ok := c.get("attn_type_list"); ok {
-		list, _ := kinds.([]any)
+		list, isList := kinds.([]any)
+		if !isList {
+			c.fail(full, "%s is not a list", textOf(kinds))
+		}
 		for _, k := range list {
 			if n, ok := whole(k); !ok || n != 1 {
 				c.fail(full, "linear attention layers are not read for MiniMax-M2")

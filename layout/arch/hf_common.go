@@ -18,10 +18,12 @@ func (c *hfConfig) shape(m *Model) {
 	m.VocabSize = c.must("vocab_size", "vocab_size")
 	m.MaxPositionEmbeddings = c.optional("max_position_embeddings", "max_position_embeddings")
 	if v, full, ok := c.first("rms_norm_eps", "layer_norm_epsilon", "norm_eps"); ok {
-		if n, isNumber := v.(json.Number); isNumber {
-			c.eps = n.String()
-			c.note(full, v, "norm_epsilon")
+		n, isNumber := v.(json.Number)
+		if !isNumber {
+			c.fail(full, "%s is not a number", textOf(v))
 		}
+		c.eps = n.String()
+		c.note(full, v, "norm_epsilon")
 	}
 	if _, _, ok := c.first("tie_word_embeddings"); ok {
 		m.TiedEmbeddings = c.boolean("tied_embeddings", false, "tie_word_embeddings")
@@ -164,7 +166,13 @@ func (c *hfConfig) frequencyList(m *Model, full string, list []any) {
 		c.fail(full, "%d entries for %d layers", len(list), m.NumLayers)
 		return
 	}
-	c.frequency(m, func(i int) bool { n, ok := whole(list[i]); return ok && n == 1 })
+	for _, v := range list {
+		if n, ok := whole(v); !ok || n > 1 {
+			c.fail(full, "%s is neither 0 nor 1", textOf(v))
+			return
+		}
+	}
+	c.frequency(m, func(i int) bool { n, _ := whole(list[i]); return n == 1 })
 }
 
 // frequency writes which layers are MoE in the shortest form that --moe-layer-freq has.

@@ -38,11 +38,11 @@ var inertReason = func() map[string]string {
 
 func inert(key string) string { return inertReason[key] }
 
-// structuralWords are parts of names of keys that say something about shapes.
+// structuralWords are parts of names of keys that say something about shapes, wherever they stand in the name.
 var structuralWords = strings.Fields(`size dim layer head expert rank lora ffn mlp inter hidden attn attention window norm bias moe dense shared
 	block pattern state conv group vocab embed position rope rotary kv num_ n_ mamba ssm gate mtp nextn latent proj width depth sparse`)
 
 func structural(key string) bool {
 	key = strings.ToLower(key)
-	return slices.ContainsFunc(structuralWords, func(w string) bool { return strings.Contains(key, w) || strings.HasPrefix(key, w) })
+	return slices.ContainsFunc(structuralWords, func(w string) bool { return strings.Contains(key, w) })
 }

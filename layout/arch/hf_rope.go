@@ -7,25 +7,24 @@ import (
 
 // hfRope is how positions are rotated: no shape, but part of the command line.
 type hfRope struct {
-	base          float64
-	percent       float64
-	kind          string // "", llama3, yarn, linear, ...
-	factor        float64
-	original      float64
-	fast, slow    float64
-	mscale        float64
-	mscaleAll     float64
-	noTruncate    bool
-	given, scaled bool
+	base       float64
+	given      bool // the base
+	percent    float64
+	kind       string // "", llama3, yarn, linear, ...
+	factor     float64
+	original   float64
+	fast, slow float64
+	mscale     float64
+	mscaleAll  float64
+	noTruncate bool
 }
 
 // readRope reads rope_theta, partial_rotary_factor and rope_scaling, or rope_parameters, where Transformers 5 keeps all of
 // them. null is "no scaling".
 func (c *hfConfig) readRope() {
-	r := hfRope{percent: 1, factor: 1}
-	r.percent = c.float("rotary_percent", 1, "partial_rotary_factor")
-	if v, _, ok := c.first("rope_theta"); ok {
-		r.base, r.given = c.float("rotary_base", 0, "rope_theta"), v != nil
+	c.rope = hfRope{percent: c.float("rotary_percent", 1, "partial_rotary_factor"), factor: 1}
+	if _, _, ok := c.first("rope_theta"); ok {
+		c.rope.base, c.rope.given = c.float("rotary_base", 0, "rope_theta"), true
 	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		v, full, ok := c.get(key)
@@ -37,37 +36,57 @@ func (c *hfConfig) readRope() {
 			c.fail(full, "%s is not a group of settings", textOf(v))
 			return
 		}
-		c.note(full, v, "positions")
-		get := func(name string, missing float64) float64 {
-			n, ok := group[name].(json.Number)
-			if !ok {
-				return missing
-			}
-			f, err := n.Float64()
-			if err != nil {
-				return missing
-			}
-			return f
-		}
-		if b := get("rope_theta", 0); b > 0 {
-			r.base, r.given = b, true
-		}
-		r.percent = get("partial_rotary_factor", r.percent)
-		kind, _ := group["rope_type"].(string)
-		if old, ok := group["type"].(string); kind == "" && ok {
-			kind = old
-		}
-		if kind != "" && kind != "default" && kind != "mrope" {
-			r.kind, r.scaled = kind, true
-			r.factor = get("factor", 1)
-			r.original = get("original_max_position_embeddings", 0)
-			r.fast, r.slow = get("beta_fast", 32), get("beta_slow", 1)
-			r.mscale, r.mscaleAll = get("mscale", 1), get("mscale_all_dim", 0)
-			truncate, isBool := group["truncate"].(bool)
-			r.noTruncate = isBool && !truncate
-		}
+		c.ropeGroup(full, group)
 	}
-	c.rope = r
+}
+
+// ropeGroup reads one group of settings. A kind of scaling without a flag changes no shape, so that it is left out and said to be.
+func (c *hfConfig) ropeGroup(full string, group map[string]any) {
+	r := &c.rope
+	number := func(name string, missing float64) float64 {
+		v, ok := group[name]
+		if !ok || v == nil {
+			return missing
+		}
+		n, _ := v.(json.Number)
+		f, err := n.Float64()
+		if err != nil {
+			c.fail(full+"."+name, "%s is not a number", textOf(v))
+			return missing
+		}
+		return f
+	}
+	text := func(name string) string {
+		s, ok := group[name].(string)
+		if v := group[name]; !ok && v != nil {
+			c.fail(full+"."+name, "%s is not a text", textOf(v))
+		}
+		return s
+	}
+	if b := number("rope_theta", 0); b > 0 {
+		r.base, r.given = b, true
+	}
+	r.percent = number("partial_rotary_factor", r.percent)
+	kind := text("rope_type")
+	if old := text("type"); kind == "" { // as older files call it
+		kind = old
+	}
+	switch kind {
+	case "", "default", "mrope":
+		c.note(full, group, "positions")
+		return
+	case "yarn", "llama3":
+		c.note(full, group, "positions")
+	default:
+		c.ignore(full, group, "no Megatron-LM flag scales positions by "+shortText(kind)+"; it changes no shape")
+	}
+	r.kind = kind
+	r.factor = number("factor", 1)
+	r.original = number("original_max_position_embeddings", 0)
+	r.fast, r.slow = number("beta_fast", 32), number("beta_slow", 1)
+	r.mscale, r.mscaleAll = number("mscale", 1), number("mscale_all_dim", 0)
+	truncate, isBool := group["truncate"].(bool)
+	r.noTruncate = isBool && !truncate
 }
 
 // flags of positions, in the order of the catalogue.

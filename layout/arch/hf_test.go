@@ -167,6 +167,7 @@ func TestHFRefusals(t *testing.T) {
 		{"more dense layers than layers", with(deepseek, "first_k_dense_replace", 62).String(), "first_k_dense_replace", "more than"},
 		{"sparse step 0", with(qwen, "decoder_sparse_step", 0).String(), "decoder_sparse_step", "below 1"},
 		{"a list of the wrong length", with(deepseek, "moe_layer_freq", []int{0, 1}).String(), "moe_layer_freq", "2 entries for 61"},
+		{"a list with an entry that is neither", with(deepseek, "moe_layer_freq", append(slices.Repeat([]int{1}, 60), 2)).String(), "moe_layer_freq", "2 is neither 0 nor 1"},
 		{"another top-k method", with(deepseek, "topk_method", "greedy").String(), "topk_method", "greedy"},
 		{"another score function", with(deepseek, "scoring_func", "tanh").String(), "scoring_func", "tanh"},
 		{"linear attention without full", with(next, "layer_types", []string{"linear_attention"}).String(), "full_attention_interval", "without a full attention"},
@@ -181,6 +182,10 @@ func TestHFRefusals(t *testing.T) {
 		{"MTP without its layers", with(nemotron, "num_nextn_predict_layers", 1).String(), "mtp_hybrid_override_pattern", "MTP"},
 		{"clipped queries", with(catalogueHF("olmoe"), "clip_qkv", 8.0).String(), "clip_qkv", "clipping"},
 		{"linear layers in MiniMax", with(catalogueHF("minimax-m2.5"), "attn_type_list", []int{0, 1}).String(), "attn_type_list", "linear attention"},
+		{"kinds of attention that are no list", with(catalogueHF("minimax-m2.5"), "attn_type_list", 1).String(), "attn_type_list", "not a list"},
+		{"an epsilon that is no number", with(llama, "rms_norm_eps", "1e-5").String(), "rms_norm_eps", "not a number"},
+		{"a scale that is no number", with(llama, "rope_scaling", map[string]any{"rope_type": "llama3", "factor": "8"}).String(), "rope_scaling.factor", "not a number"},
+		{"a kind of scaling that is no text", with(llama, "rope_scaling", map[string]any{"rope_type": 3}).String(), "rope_scaling.rope_type", "not a text"},
 		{"a tie that is no boolean", with(llama, "tie_word_embeddings", "yes").String(), "tie_word_embeddings", "neither true nor false"},
 		{"positions that are no group", with(llama, "rope_scaling", 8).String(), "rope_scaling", "group"},
 	} {
@@ -268,6 +273,11 @@ func TestHFImportRecord(t *testing.T) {
 			t.Errorf("%s is not accounted for", key)
 		}
 	}
+	dynamic := with(catalogueHF("qwen3-8b"), "rope_scaling", map[string]any{"type": "dynamic", "factor": 2})
+	if _, imp, err = FromHF(strings.NewReader(dynamic.String()), "config.json"); err != nil {
+		t.Fatal(err)
+	}
+	has(imp.Ignored, "rope_scaling", "no Megatron-LM flag scales positions by dynamic")
 }
 
 func TestSizeCheck(t *testing.T) {
