@@ -157,11 +157,7 @@ func (e *Estimator) classesOf(split *layout.Split) *splitClasses {
 }
 
 func (e *Estimator) scheduleOf(l *layout.Layout, rank int) []moment {
-	k := scheduleKey{pp: l.PP, vpp: l.VPP, microbatches: l.NumMicrobatches(), rank: rank, group: e.run.GroupSize, overlap: l.EPOverlap}
-	if k.group == 0 {
-		k.group = k.pp
-	}
-	k = k.capped()
+	k := e.keyOf(l, rank).capped()
 	if s, ok := e.schedules[k]; ok {
 		return s
 	}

@@ -1,6 +1,10 @@
 package memmodel
 
-import "github.com/moeplan/moeplan/layout/arch"
+import (
+	"slices"
+
+	"github.com/moeplan/moeplan/layout/arch"
+)
 
 const (
 	numMixers       = 5
@@ -52,19 +56,8 @@ func (k *modelKinds) see(kind layerKind) {
 }
 
 func addOnce[T comparable](list []T, x T) []T {
-	for _, have := range list {
-		if have == x {
-			return list
-		}
+	if slices.Contains(list, x) {
+		return list
 	}
 	return append(list, x)
-}
-
-func contains[T comparable](list []T, x T) bool {
-	for _, have := range list {
-		if have == x {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,10 @@
 package memmodel
 
-import "github.com/moeplan/moeplan/layout"
+import (
+	"fmt"
+
+	"github.com/moeplan/moeplan/layout"
+)
 
 // Pass is one step of a rank's schedule: the forward or the backward pass of one micro-batch through one chunk.
 type Pass struct {
@@ -22,10 +26,13 @@ type Passes struct {
 }
 
 // Passes returns every pass of a pipeline rank. The largest Peak, or AfterStep if that is larger, is the stage's
-// PeakAllocated. The layout must be one that Estimate accepts.
+// PeakAllocated. The errors are Estimate's, and a rank that the layout has not.
 func (e *Estimator) Passes(l *layout.Layout, rank int) (Passes, error) {
 	if err := supportedLayout(l); err != nil {
 		return Passes{}, err
+	}
+	if rank < 0 || rank >= l.PP {
+		return Passes{}, fmt.Errorf("pipeline rank %d of a layout with PP %d: 0 to %d", rank, l.PP, l.PP-1)
 	}
 	s := newShape(e.model, &e.run, e.kinds, l)
 	split := e.classesOf(l.Split)

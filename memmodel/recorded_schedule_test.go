@@ -3,13 +3,14 @@ package memmodel
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 )
 
-// TestRecordedSchedules: warm-up counts of every pipeline rank and the order of chunks, as the framework's own
-// get_pp_rank_microbatches and get_schedule_table gave them (the recording that package megatron's tests hold).
+// TestRecordedSchedules: warm-up counts of every pipeline rank, and the order of micro-batches and chunks, as the framework's
+// own get_pp_rank_microbatches and get_schedule_table gave them (data/oracle/pipeline_schedule).
 func TestRecordedSchedules(t *testing.T) {
-	data, err := os.ReadFile("../layout/megatron/testdata/warmup.json")
+	data, err := os.ReadFile("testdata/warmup.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,22 +43,20 @@ func TestRecordedSchedules(t *testing.T) {
 		}
 		tables++
 		k := scheduleKey{pp: c.PP, vpp: c.VPP, microbatches: c.M, group: c.Group}
-		var want []int
+		type forward struct{ microbatch, chunk int }
+		var want, got []forward
 		for _, run := range c.Table {
-			for range run[1] - run[0] + 1 {
-				want = append(want, run[2])
+			for m := run[0]; m <= run[1]; m++ {
+				want = append(want, forward{m, run[2]})
 			}
 		}
-		got := k.forwards()
-		if len(got) != len(want) {
-			t.Errorf("record %d: %d forward steps, recorded %d", c.Record, len(got), len(want))
-			continue
-		}
-		for i := range got {
-			if got[i] != want[i] {
-				t.Errorf("record %d: step %d works on chunk %d, recorded %d", c.Record, i, got[i], want[i])
-				break
+		for _, p := range k.passes() {
+			if !p.Backward {
+				got = append(got, forward{p.Microbatch, p.Chunk})
 			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("record %d: forward steps %v, recorded %v", c.Record, got, want)
 		}
 	}
 	t.Logf("%d ranks, %d tables", ranks, tables)

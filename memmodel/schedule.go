@@ -64,9 +64,6 @@ func (k scheduleKey) forwards() []int {
 // overlapExtra's.
 func moments(k scheduleKey) []moment {
 	v := k.vpp
-	if k.group == 0 {
-		k.group = k.pp
-	}
 	if v == 1 {
 		live := int32(min(k.pp-k.rank, k.microbatches))
 		return []moment{{0, false, []int32{live}}, {0, true, []int32{live}}}

@@ -1,5 +1,7 @@
 package memmodel
 
+import "slices"
+
 // CrossEntropy is the implementation of the vocabulary-parallel loss. It decides the peak of the last stage
 // (memory-model.md 3.5, corrected by memory-findings.md C6).
 type CrossEntropy uint8
@@ -86,7 +88,7 @@ var graphNames = [...]string{"attn", "mlp", "moe", "moe_router", "moe_preprocess
 // ParseGraphModules reads upstream's names; no names at all mean every module.
 func ParseGraphModules(names []string) (g GraphModules) {
 	for i, known := range graphNames {
-		if len(names) == 0 || contains(names, known) {
+		if len(names) == 0 || slices.Contains(names, known) {
 			g |= 1 << i
 		}
 	}

@@ -19,8 +19,7 @@
 //	}
 //
 // [Rules] lists the rules, those of package layout among them, and [OutOfScope] what is not judged. [LookupFlag] answers questions about
-// single flags, [ParseRelease] reads release names. [Theoretical] is the estimate that the framework itself prints, and
-// [WarmUpOf] the start of its pipeline schedule.
+// single flags, [ParseRelease] reads release names. [Theoretical] is the estimate that the framework itself prints.
 //
 // # Writing
 //
