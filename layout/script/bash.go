@@ -103,7 +103,7 @@ func parseBash(name, text string, limit int) (file *syntax.File, err error) {
 	return file, nil
 }
 
-// nesting is the deepest run of open brackets and of words that open a block, whatever quotes surround them.
+// nesting is the deepest run of open brackets, whatever quotes surround them.
 func nesting(text string) int {
 	depth, deepest := 0, 0
 	for i := range len(text) {

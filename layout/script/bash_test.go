@@ -162,6 +162,8 @@ func TestLaunchers(t *testing.T) {
 		{"python with options", `python3.12 -W ignore -X dev -B pretrain_gpt.py -x`, "python | | pretrain_gpt.py | -x | 0"},
 		{"the check on one GPU", `WORLD_SIZE=256 RANK=0 python pretrain_gpt.py --fake-process-group`, "python | | pretrain_gpt.py | --fake-process-group | 256"},
 		{"srun, one task a GPU", `srun -N 4 --ntasks-per-node=8 python -u pretrain_gpt.py -x`, "python | srun | pretrain_gpt.py | -x | 32"},
+		{"srun, values joined to their letters", `srun -N4 --ntasks-per-node=8 python pretrain_gpt.py`, "python | srun | pretrain_gpt.py | | 32"},
+		{"srun, a letter joined and no other", `srun -n64 python pretrain_gpt.py`, "python | srun | pretrain_gpt.py | | 64"},
 		{"srun, tasks in all", `srun --ntasks 64 python pretrain_gpt.py`, "python | srun | pretrain_gpt.py | | 64"},
 		{"srun with a string", `srun --mpi=pmix bash -c "torchrun --nnodes 4 --nproc_per_node 8 pretrain_gpt.py -x"`, "torchrun | srun | pretrain_gpt.py | -x | 32"},
 		{"srun with a string, one task a GPU", `srun -N 4 --ntasks-per-node=8 bash -c "cd /x; python pretrain_gpt.py -x"`, "python | srun | pretrain_gpt.py | -x | 32"},
@@ -204,6 +206,10 @@ srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE pretra
 `, Options{})
 	if c := s.Commands[0]; c.World.N != 32 {
 		t.Errorf("world %+v", c.World)
+	}
+	s = readBash(t, "#SBATCH -N4\n#SBATCH -n32\nsrun python p.py\n", Options{})
+	if c := s.Commands[0]; c.Nodes.N != 4 || c.World.N != 32 {
+		t.Errorf("values joined to their letters: %+v and %+v", c.Nodes, c.World)
 	}
 	s = readBash(t, "#SBATCH -N 4\ntorchrun --nnodes $SLURM_NNODES p.py\n", Options{Set: map[string]string{"SLURM_NNODES": "16"}})
 	if c := s.Commands[0]; c.Nodes.N != 16 {

@@ -43,7 +43,9 @@ func (d Dialect) Supported() bool {
 }
 
 var (
-	yamlKey = lazily(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
+	shellName       = lazily(`\b(ba|da|z|k|a)?sh\b`)
+	torchtitanTable = lazily(`(?m)^\[(job|training|parallelism|model)\]\s*$`)
+	yamlKey         = lazily(`^[A-Za-z_-][A-Za-z0-9_.-]*:(\s|$)`)
 	// runtimeRow is one of ModelZoo's: a name, then eight or more numbers, then a dispatcher.
 	runtimeRow = lazily(`(?m)^[A-Za-z][\w.-]*([ \t]+[0-9]+){8,}[ \t]+(alltoall|allgather|flex|deepep|hybridep)\b`)
 	shellSigns = lazily(`(?m)^\s*(export\s+\w+=|\w+=\S*$|\w+\+?=\(|if \[|for \w+ in|source |\. |set -|torchrun|python3?\s|srun|exec |function |\w+\(\)\s*\{|#SBATCH)`)
@@ -65,7 +67,7 @@ func Detect(name string, content []byte) (Dialect, string) {
 	ext := strings.ToLower(path.Ext(name))
 	first, _, _ := strings.Cut(strings.TrimLeft(text, "\ufeff \t\r\n"), "\n")
 	switch {
-	case strings.HasPrefix(first, "#!") && regexp.MustCompile(`\b(ba|da|z|k|a)?sh\b`).MatchString(first):
+	case strings.HasPrefix(first, "#!") && shellName().MatchString(first):
 		return Bash, "its first line is " + strings.TrimSpace(shorten(first, 60))
 	case strings.HasPrefix(first, "#SBATCH"):
 		return Bash, "it has #SBATCH lines"
@@ -73,7 +75,7 @@ func Detect(name string, content []byte) (Dialect, string) {
 		return detectJSON(text)
 	case path.Base(name) == "runtime.conf" || runtimeRow().MatchString(text):
 		return RuntimeConf, "rows of model, TP, PP, EP, CP, VPP, MBS, GBS, layers, dispatcher"
-	case ext == ".toml" || regexp.MustCompile(`(?m)^\[(job|training|parallelism|model)\]\s*$`).MatchString(text):
+	case ext == ".toml" || torchtitanTable().MatchString(text):
 		return Torchtitan, "TOML with torchtitan's tables"
 	case ext == ".yaml" || ext == ".yml":
 		return detectYAML(text)

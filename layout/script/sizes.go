@@ -1,7 +1,6 @@
 package script
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,12 +100,11 @@ func option(words []string, name, launcher string) Count {
 		if !isOption(w) {
 			continue
 		}
-		key, value, joined := strings.Cut(w, "=")
+		key, value, joined := optionWord(w)
 		if strings.ReplaceAll(strings.TrimLeft(key, "-"), "_", "-") != name {
 			continue
 		}
 		if !joined {
-			value = ""
 			if i+1 < len(words) && !isOption(words[i+1]) {
 				value = words[i+1]
 			}
@@ -114,6 +112,14 @@ func option(words []string, name, launcher string) Count {
 		c = number(value, key)
 	}
 	return c
+}
+
+// optionWord takes "--nodes=4" and "-N4" apart: a letter may have its number attached.
+func optionWord(w string) (key, value string, joined bool) {
+	if len(w) > 2 && w[0] == '-' && w[1] != '-' && strings.Trim(w[2:], "0123456789") == "" {
+		return w[:2], w[2:], true
+	}
+	return strings.Cut(w, "=")
 }
 
 func argument(args []string, name string) Count {
@@ -194,7 +200,8 @@ func batchLines(text string) map[string]sbatch {
 			if strings.HasPrefix(w, "#") {
 				break
 			}
-			key, value, joined := strings.Cut(strings.TrimLeft(w, "-"), "=")
+			key, value, joined := optionWord(w)
+			key = strings.TrimLeft(key, "-")
 			if !joined && i+1 < len(words) {
 				value = words[i+1]
 			}
@@ -216,5 +223,5 @@ func batchLines(text string) map[string]sbatch {
 			vars["SLURM_NTASKS"] = sbatch{strconv.Itoa(n * t), vars["SLURM_NNODES"].line}
 		}
 	}
-	return maps.Clone(vars)
+	return vars
 }

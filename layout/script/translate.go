@@ -65,6 +65,8 @@ func onlyUnsupported(s *Script) error {
 }
 
 var (
+	verlKey        = lazily(`^\+{0,2}actor_rollout_ref\.`)
+	nemoKey        = lazily(`^\+{0,2}(trainer\.(num_nodes|devices)|exp_manager\.|model\.megatron_amp)`)
 	dottedOverride = lazily(`^\+{0,2}(model|train|ddp|optimizer|dataset|dist|mixed_precision|comm_overlap|checkpoint|tokenizer|logger|rng|scheduler|profiling)(\.[A-Za-z_][A-Za-z0-9_.]*)?=`)
 	underscored    = lazily(`^--[a-z0-9]+(_[a-z0-9]+)+(=|$)`)
 	dashedMegatron = lazily(`^--(tensor-model-parallel-size|pipeline-model-parallel-size|num-layers|hidden-size|micro-batch-size|global-batch-size|hybrid-layer-pattern|num-experts|use-mcore-models|seq-length|use-distributed-optimizer|bf16|sequence-parallel|expert-model-parallel-size|context-parallel-size|fake-process-group)$`)
@@ -98,11 +100,11 @@ func argsDialect(c *Command) (Dialect, string) {
 		return Swift, "the command is ms-swift's megatron " + c.Program
 	case strings.HasPrefix(c.Program, "torchtitan") || has("--job.config_file", "--job.config-file") != "":
 		return Torchtitan, "torchtitan's program or options"
-	case strings.Contains(c.Program, "verl") || first(regexp.MustCompile(`^\+{0,2}actor_rollout_ref\.`)) != "":
+	case strings.Contains(c.Program, "verl") || first(verlKey()) != "":
 		return Verl, "verl's program or keys"
 	case has("--deepspeed", "--deepspeed_config", "--deepspeed-config") != "":
 		return DeepSpeed, has("--deepspeed", "--deepspeed_config", "--deepspeed-config") + " is given"
-	case strings.Contains(base, "megatron_gpt_") || first(regexp.MustCompile(`^\+{0,2}(trainer\.(num_nodes|devices)|exp_manager\.|model\.megatron_amp)`)) != "":
+	case strings.Contains(base, "megatron_gpt_") || first(nemoKey()) != "":
 		return NeMo, "NeMo's Hydra keys"
 	case first(dashedMegatron()) != "":
 		return Megatron, first(dashedMegatron()) + " is given"
