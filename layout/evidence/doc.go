@@ -26,5 +26,5 @@
 // trace or export its first 2 million kernels (then *[LimitError]). gzip is recognised by its first bytes. A log or JSON that was
 // cut gives what stands in it, without its unfinished last line; a database that was cut is an error.
 //
-// An export of 975 MB with a million kernels took 2 s and 365 MB (see BenchmarkReadExport in layout/evidence/oracle).
+// An export of 975 MB with a million kernels took 2 to 3 s of CPU and 365 MB (see BenchmarkReadExport in layout/evidence/oracle).
 package evidence
