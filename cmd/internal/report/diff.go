@@ -80,21 +80,6 @@ func Diff(w io.Writer, d *plan.Difference) error {
 	return nil
 }
 
-// change is by how much b is more than a; of nothing there is no share.
-func change(a, b float64) string {
-	if a == 0 {
-		return "-"
-	}
-	return signed(100*(b/a-1), 0) + " %"
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // axesOf lists the axes on which either side communicates.
 func axesOf(a, b *plan.Plan) []string {
 	var axes []string

@@ -152,8 +152,6 @@ func layerKind(w io.Writer, k *plan.KindAccount, layers int) error {
 	return t.Write(w, Text)
 }
 
-func mibs(n int64) float64 { return float64(n) / (1 << 20) }
-
 // choices lists what else could be done, the largest saving first.
 func choices(w io.Writer, a *plan.Account) error {
 	t := Table{Head: []string{"one choice alone", "saves GiB", "peak", "", "step", "host GiB", ""}, Text: []int{0, 3, 6}}

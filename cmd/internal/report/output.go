@@ -14,12 +14,6 @@ type Output struct {
 	Color bool
 }
 
-// widest is the width of the main screen where no other is known, and at most.
-const widest = 100
-
-// narrowest is a width below which folding further would help nobody.
-const narrowest = 40
-
 // outputOf finds out what a writer is; one that says nothing is a file.
 func outputOf(w io.Writer) Output {
 	switch o := w.(type) {
@@ -29,16 +23,6 @@ func outputOf(w io.Writer) Output {
 		return *o
 	}
 	return Output{Writer: w}
-}
-
-// printerTo prepares to write sections.
-func printerTo(w io.Writer) printer {
-	o := outputOf(w)
-	p := printer{w: o.Writer, width: widest, color: o.Color}
-	if o.Columns > 0 {
-		p.width = max(narrowest, min(o.Columns, widest))
-	}
-	return p
 }
 
 // style is an ANSI rendition.
@@ -84,22 +68,4 @@ func labelStyle(label string) style {
 		return yellow
 	}
 	return bold
-}
-
-// fold breaks text between words so that no line passes width, unless a word does; lines after the first are indented.
-func fold(text string, width, indent int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case line == "":
-			line = word
-		case len([]rune(line))+1+len([]rune(word)) > width:
-			lines = append(lines, line)
-			line = strings.Repeat(" ", indent) + word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
 }

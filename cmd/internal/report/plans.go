@@ -32,5 +32,3 @@ func Plans(w io.Writer, r *plan.Result, f Format) error {
 	}
 	return t.Write(w, f)
 }
-
-func gibs(n int64) string { return fmt.Sprintf("%.2f", float64(n)/gib) }

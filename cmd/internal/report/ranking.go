@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout/arch"
@@ -168,4 +169,33 @@ func tunedSoftware(plans []plan.Plan) string {
 		text += "; plan " + strings.Join(ranks[name], ",") + " " + name
 	}
 	return text
+}
+
+// peakRange is what the card sees of the worst stage.
+func peakRange(pl *plan.Plan) string {
+	m := &pl.Stages[pl.WorstStage].Memory
+	return fmt.Sprintf("%.0f-%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib)
+}
+
+// shortNames abbreviates the recompute modules with long names.
+var shortNames = []struct{ module, short string }{
+	{"moe_act", "act"}, {"layernorm", "ln"}, {"mla_up_proj", "mla"}, {"shared_experts", "sh"},
+}
+
+func shortRecompute(s string) string {
+	for _, n := range shortNames {
+		s = strings.ReplaceAll(s, n.module, n.short)
+	}
+	return strings.ReplaceAll(s, ",", "+")
+}
+
+// legendOf explains the abbreviations that the plans use.
+func legendOf(plans []plan.Plan) string {
+	var legend []string
+	for _, n := range shortNames {
+		if slices.ContainsFunc(plans, func(p plan.Plan) bool { return strings.Contains(p.Sizes.Recompute, n.module) }) {
+			legend = append(legend, n.short+" "+n.module)
+		}
+	}
+	return strings.Join(legend, ", ")
 }

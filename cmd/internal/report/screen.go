@@ -12,8 +12,6 @@ import (
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
-const gib = float64(1 << 30)
-
 // Files are those that describe a model or a platform which no catalogue has; "" for one of a catalogue.
 type Files struct{ Model, GPU string }
 
@@ -35,49 +33,6 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string, files File
 	p.searched(r)
 	p.check(m, r, flags, files)
 }
-
-// printer writes sections whose first line carries a label. Only layouts and commands, which are to be copied, may pass
-// its width.
-type printer struct {
-	w     io.Writer
-	width int
-	color bool
-}
-
-const labelWidth = 12
-
-// section prints lines under a label as they are.
-func (p printer) section(label string, lines ...string) {
-	for _, l := range lines {
-		padding := ""
-		if l != "" {
-			padding = strings.Repeat(" ", max(0, labelWidth-len(label)))
-		}
-		fmt.Fprintln(p.w, strings.TrimRight(p.paint(labelStyle(label), label)+padding+p.paintVerdict(l), " "))
-		label = ""
-	}
-}
-
-// prose prints sentences under a label, each broken between words where it would pass the width.
-func (p printer) prose(label string, sentences ...string) {
-	for _, s := range sentences {
-		p.section(label, fold(s, p.width-labelWidth, 2)...)
-		label = ""
-	}
-}
-
-// flush prints a sentence without a label, broken likewise.
-func (p printer) flush(sentence string) {
-	if len(sentence) <= p.width {
-		fmt.Fprintln(p.w, sentence)
-		return
-	}
-	for _, l := range fold(sentence, p.width, 2) {
-		fmt.Fprintln(p.w, l)
-	}
-}
-
-func (p printer) blank() { fmt.Fprintln(p.w) }
 
 func (p printer) question(m *arch.Model, r *plan.Result) {
 	q := &r.Request
@@ -129,17 +84,6 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 // (memory-model.md 3.6).
 const evenRouting = 1.2
 
-// facts prints lines as they are where they fit, else as prose.
-func (p printer) facts(label string, lines ...string) {
-	for _, l := range lines {
-		if labelWidth+len(l) > p.width {
-			p.prose(label, strings.Join(lines, " "))
-			return
-		}
-	}
-	p.section(label, lines...)
-}
-
 func (p printer) first(m *arch.Model, r *plan.Result) {
 	best := &r.Plans[0]
 	verdict := strings.ToUpper(string(best.Grade))
@@ -164,58 +108,6 @@ func (p printer) first(m *arch.Model, r *plan.Result) {
 	}
 	p.prose("", "published twin: "+best.PublishedTwin.Text())
 	p.blank()
-}
-
-// wrapLayout breaks a layout's text before split= where it would pass the width.
-func (p printer) wrapLayout(key string) []string {
-	if len(key)+labelWidth <= p.width {
-		return []string{key}
-	}
-	if i := strings.Index(key, "split="); i > 0 {
-		return []string{strings.TrimSpace(key[:i]), key[i:]}
-	}
-	return []string{key}
-}
-
-// peakRange is what the card sees of the worst stage.
-func peakRange(pl *plan.Plan) string {
-	m := &pl.Stages[pl.WorstStage].Memory
-	return fmt.Sprintf("%.0f-%.0f", float64(m.PeakDeviceLow)/gib, float64(m.PeakDevice)/gib)
-}
-
-// shortNames abbreviates the recompute modules with long names.
-var shortNames = []struct{ module, short string }{
-	{"moe_act", "act"}, {"layernorm", "ln"}, {"mla_up_proj", "mla"}, {"shared_experts", "sh"},
-}
-
-func shortRecompute(s string) string {
-	for _, n := range shortNames {
-		s = strings.ReplaceAll(s, n.module, n.short)
-	}
-	return strings.ReplaceAll(s, ",", "+")
-}
-
-// legendOf explains the abbreviations that the plans use.
-func legendOf(plans []plan.Plan) string {
-	var legend []string
-	for _, n := range shortNames {
-		if slices.ContainsFunc(plans, func(p plan.Plan) bool { return strings.Contains(p.Sizes.Recompute, n.module) }) {
-			legend = append(legend, n.short+" "+n.module)
-		}
-	}
-	return strings.Join(legend, ", ")
-}
-
-// seconds prints a time with three significant digits.
-func seconds(ms float64) string {
-	switch s := ms / 1e3; {
-	case s >= 100:
-		return fmt.Sprintf("%.0f", s)
-	case s >= 10:
-		return fmt.Sprintf("%.1f", s)
-	default:
-		return fmt.Sprintf("%.2f", s)
-	}
 }
 
 func (p printer) why(best *plan.Plan) {
@@ -310,36 +202,4 @@ func (p printer) miss(r *plan.Result) {
 		p.prose(label, "no change that moeplan tries makes it fit")
 	}
 	p.blank()
-}
-
-// signed writes a difference with its sign; nothing has no minus in front of it.
-func signed(x float64, digits int) string {
-	text := fmt.Sprintf("%+.*f", digits, x)
-	if strings.Trim(text, "-0.") == "" {
-		return "+" + text[1:]
-	}
-	return text
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// counted is plural with separators in large numbers.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return thousands(n) + " " + what + "s"
-}
-
-func thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
