@@ -166,7 +166,7 @@ func (r *Recipe) Layout() string {
 	return strings.Join(words, " ")
 }
 
-// Throughput is what was measured, in a few words such as "245 TFLOPS" or "13,722 tokens/s"; "" if nothing was.
+// Throughput is what was measured, in a few words such as "245 TFLOPS" or "13722 tokens/s"; "" if nothing was.
 func (r *Recipe) Throughput() string {
 	switch {
 	case r.TFLOPS > 0:

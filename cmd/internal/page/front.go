@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/moeplan/moeplan/layout/plan"
 )
@@ -73,7 +72,7 @@ func frontOf(plans []planView, front []plan.Point, kept float64) frontChart {
 			line{at(x.of(b.ms)), at(y.of(a.headroom)), at(x.of(b.ms)), at(y.of(b.headroom))})
 	}
 	for _, v := range (span{x.low / 1e3, x.high / 1e3, 0, 1}).marks(6) {
-		c.XTicks = append(c.XTicks, mark{at(x.of(v * 1e3)), strings.TrimSuffix(fmt.Sprintf("%.4g", v), ".0")})
+		c.XTicks = append(c.XTicks, mark{at(x.of(v * 1e3)), fmt.Sprintf("%.4g", v)})
 	}
 	for _, v := range y.marks(5) {
 		c.YTicks = append(c.YTicks, mark{at(y.of(v)), fmt.Sprintf("%.4g", v)})

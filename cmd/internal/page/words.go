@@ -48,7 +48,7 @@ func amount(n int64) string {
 	x := float64(n)
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {
 		if x < 999.5 {
-			return strings.TrimSuffix(fmt.Sprintf("%.3g", x), ".0") + " " + unit
+			return fmt.Sprintf("%.3g %s", x, unit)
 		}
 		x /= 1e3
 	}

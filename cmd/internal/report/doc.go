@@ -1,5 +1,6 @@
-// Package report writes moeplan's results: the main screen, and tables as text, Markdown, CSV and JSON.
+// Package report writes moeplan's results: the main screen and its like, folded to the width of the reader, and tables as text,
+// Markdown and CSV.
 //
-// It formats and never computes: what it prints stands in the plan.Result it is given. Numbers carry their
-// unit in the table's head; a number that is not known prints as "-".
+// It formats and never computes: what it prints stands in the plan.Result, or another result, that it is given. Numbers carry
+// their unit in the table's head or beside them; one that is not known prints as "-", "?" or words, never as 0.
 package report

@@ -36,12 +36,11 @@ func Screen(w io.Writer, m *arch.Model, r *plan.Result, flags string, files File
 
 func (p printer) question(m *arch.Model, r *plan.Result) {
 	q := &r.Request
-	line := fmt.Sprintf("%s  %.1f B total, %.1f B active, %d layers", m.ID,
-		float64(q.ParametersTotal)/1e9, float64(q.ParametersActive)/1e9, m.NumLayers)
+	total, active := float64(q.ParametersTotal)/1e9, float64(q.ParametersActive)/1e9
+	line := fmt.Sprintf("%s  %.1f B, dense, %d layers", m.ID, total, m.NumLayers)
 	if m.MoE != nil {
-		line += fmt.Sprintf(", %d experts top-%d", m.MoE.NumExperts, m.MoE.TopK)
-	} else {
-		line = strings.Replace(line, fmt.Sprintf(" total, %.1f B active", float64(q.ParametersActive)/1e9), ", dense", 1)
+		line = fmt.Sprintf("%s  %.1f B total, %.1f B active, %d layers, %d experts top-%d", m.ID, total, active, m.NumLayers,
+			m.MoE.NumExperts, m.MoE.TopK)
 	}
 	if m.MTPNumLayers > 0 {
 		line += fmt.Sprintf(", %d MTP", m.MTPNumLayers)

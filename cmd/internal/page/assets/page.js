@@ -77,7 +77,7 @@
     for (const th of table.querySelectorAll("th[data-key]")) columns[th.dataset.key] = th.cellIndex;
     const conditions = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
       const m = /^([a-z]+)(<=|>=|<|>|=|)(\d+(?:\.\d+)?)$/.exec(word);
-      if (!m || !(m[1] in columns)) return (row) => row.textContent.toLowerCase().includes(word);
+      if (!m || !Object.hasOwn(columns, m[1])) return (row) => row.textContent.toLowerCase().includes(word);
       const bound = Number(m[3]), column = columns[m[1]];
       return (row) => {
         const x = Number(row.cells[column].dataset.sort);
