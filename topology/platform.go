@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -62,22 +63,22 @@ type figureEntry struct {
 	of          func(*Platform) *Figure
 }
 
-// figures lists every figure with what people call it, the command-line flag that supplies it, and where it
-// lives. Counts must be whole.
+// figures lists every figure with what people call it, the command-line flag that supplies it, "" where only a platform's
+// file does, and where it lives. Counts must be whole.
 var figures = []figureEntry{
 	{FigureSM, "compute capability", "--sm", true, func(p *Platform) *Figure { return &p.SM }},
-	{FigureMarketed, "marketed memory", "--memory-gb", false, func(p *Platform) *Figure { return &p.MemoryGB }},
+	{FigureMarketed, "marketed memory", "", false, func(p *Platform) *Figure { return &p.MemoryGB }},
 	{FigureMemory, "memory that the driver offers", "--memory-gib", false, func(p *Platform) *Figure { return &p.MemoryGiB }},
 	{FigureHBM, "memory bandwidth", "--hbm-gbps", false, func(p *Platform) *Figure { return &p.HBMGBps }},
 	{FigureBF16, "BF16 peak", "--bf16-tflops", false, func(p *Platform) *Figure { return &p.BF16TFLOPS }},
-	{FigureFP8, "FP8 peak", "--fp8-tflops", false, func(p *Platform) *Figure { return &p.FP8TFLOPS }},
-	{FigureFP4, "FP4 peak", "--fp4-tflops", false, func(p *Platform) *Figure { return &p.FP4TFLOPS }},
+	{FigureFP8, "FP8 peak", "", false, func(p *Platform) *Figure { return &p.FP8TFLOPS }},
+	{FigureFP4, "FP4 peak", "", false, func(p *Platform) *Figure { return &p.FP4TFLOPS }},
 	{FigureDomain, "GPUs per NVLink domain", "--domain", true, func(p *Platform) *Figure { return &p.Domain }},
 	{FigureNode, "GPUs per node", "--gpus-per-node", true, func(p *Platform) *Figure { return &p.Node }},
 	{FigureNVLink, "NVLink bandwidth", "--nvlink-gbps", false, func(p *Platform) *Figure { return &p.NVLinkGBps }},
 	{FigureNIC, "network bandwidth", "--nic-gbit", false, func(p *Platform) *Figure { return &p.NICGbit }},
-	{FigureHostLink, "host link bandwidth", "--host-link-gbps", false, func(p *Platform) *Figure { return &p.HostLinkGBps }},
-	{FigureHostMemory, "host memory per GPU", "--host-memory-gb", false, func(p *Platform) *Figure { return &p.HostMemoryGB }},
+	{FigureHostLink, "host link bandwidth", "", false, func(p *Platform) *Figure { return &p.HostLinkGBps }},
+	{FigureHostMemory, "host memory per GPU", "", false, func(p *Platform) *Figure { return &p.HostMemoryGB }},
 }
 
 // Figures lists the IDs of all figures, in the order of the catalogue's fields.
@@ -89,7 +90,8 @@ func Figures() []FigureID {
 	return list
 }
 
-// Flag returns the command-line flag that supplies a figure: "--memory-gib"; "" for an unknown ID.
+// Flag returns the command-line flag that supplies a figure: "--memory-gib"; "" for one that only a platform's file supplies, and
+// for an unknown ID.
 func (id FigureID) Flag() string {
 	for _, f := range figures {
 		if f.id == id {
@@ -114,14 +116,14 @@ type UnknownFigureError struct {
 	Platform string
 	Figure   FigureID
 	Title    string // "memory that the driver offers"
-	Flag     string // "--memory-gib"
+	Flag     string // "--memory-gib"; "" where there is none
 }
 
 func (e *UnknownFigureError) Error() string {
-	return fmt.Sprintf("platform %s: the %s is not known, give it with %s", e.Platform, e.Title, e.Flag)
+	return fmt.Sprintf("platform %s: the %s is not known, give it with %s", e.Platform, e.Title, cmp.Or(e.Flag, "a file (--gpu FILE)"))
 }
 
-// Need returns the value of a figure, or an *UnknownFigureError that names the flag which supplies it.
+// Need returns the value of a figure, or an *UnknownFigureError that says how to supply it.
 func (p *Platform) Need(id FigureID) (float64, error) {
 	for _, f := range figures {
 		if f.id != id {
@@ -161,9 +163,9 @@ func (p *Platform) With(overrides ...Override) (*Platform, error) {
 		f := figures[i]
 		switch {
 		case !(o.Value > 0) || math.IsInf(o.Value, 0):
-			return nil, fmt.Errorf("%s %v: must be a positive number", f.flag, o.Value)
+			return nil, fmt.Errorf("%s %v: must be a positive number", cmp.Or(f.flag, f.title), o.Value)
 		case f.count && (o.Value != math.Trunc(o.Value) || o.Value > maxCount):
-			return nil, fmt.Errorf("%s %v: must be a whole number up to %d", f.flag, o.Value, maxCount)
+			return nil, fmt.Errorf("%s %v: must be a whole number up to %d", cmp.Or(f.flag, f.title), o.Value, maxCount)
 		}
 		*f.of(&q) = Figure{Value: o.Value, Known: true, Source: overrideSource}
 		q.Overridden = append(q.Overridden, o.Figure)
