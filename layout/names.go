@@ -100,7 +100,7 @@ func ParseRecompute(text string) (Recompute, error) {
 	if rest, ok := strings.CutPrefix(text, "full:"); ok {
 		method, layers, _ := strings.Cut(rest, ":")
 		if method != "uniform" && method != "block" {
-			return Recompute{}, fmt.Errorf("recompute method %q: want full:uniform:N or full:block:N", method)
+			return Recompute{}, fmt.Errorf("recompute method %q: want full:uniform:N or full:block:N", clip(method))
 		}
 		n, err := parseSize("recompute layers", layers)
 		if err != nil {
@@ -115,7 +115,7 @@ func ParseRecompute(text string) (Recompute, error) {
 			return Recompute{}, err
 		}
 		if i >= len(moduleNames) {
-			return Recompute{}, fmt.Errorf("recompute %q: %s stands alone, without modules", text, name)
+			return Recompute{}, fmt.Errorf("recompute %q: %s stands alone, without modules", clip(text), name)
 		}
 		r.Modules |= 1 << i
 	}

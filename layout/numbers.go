@@ -21,9 +21,9 @@ func parseNumber(what, text string, most int) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 62)
 	switch {
 	case err != nil && isDigits(text), err == nil && n > uint64(most):
-		return 0, &SizeError{What: what, Value: clip(text), Problem: fmt.Sprintf("is larger than %d", most)}
+		return 0, &SizeError{What: what, Value: plain(text), Problem: fmt.Sprintf("is larger than %d", most)}
 	case err != nil:
-		return 0, &SizeError{What: what, Value: clip(text), Problem: "is not a whole number"}
+		return 0, &SizeError{What: what, Value: plain(text), Problem: "is not a whole number"}
 	case n == 0:
 		return 0, &SizeError{What: what, Value: text, Problem: "is below 1"}
 	}

@@ -19,7 +19,7 @@ type span struct{ low, high int }
 func ParseRange(text string) (Range, error) {
 	var r Range
 	if len(text) > 1024 {
-		return Range{}, &SizeError{What: "range", Value: clip(text), Problem: "is longer than 1024 characters"}
+		return Range{}, &SizeError{What: "range", Value: plain(text), Problem: "is longer than 1024 characters"}
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -28,7 +28,7 @@ func ParseRange(text string) (Range, error) {
 		}
 		from, to, isSpan := strings.Cut(part, "..")
 		if isSpan && (from == "" || to == "") {
-			return Range{}, &SizeError{What: "range", Value: clip(part), Problem: "lacks an end: a range is written 2..8"}
+			return Range{}, &SizeError{What: "range", Value: plain(part), Problem: "lacks an end: a range is written 2..8"}
 		}
 		low, err := parseSize("range", from)
 		if err != nil {

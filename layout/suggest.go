@@ -2,6 +2,8 @@ package layout
 
 import (
 	"fmt"
+	"strconv"
+	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -33,5 +35,15 @@ func clip(text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return text[:most] + "..."
+	end := most
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
+}
+
+// plain is clip for text that stands in a message without quotes: what a terminal would obey is written out.
+func plain(text string) string {
+	quoted := strconv.Quote(clip(text))
+	return quoted[1 : len(quoted)-1]
 }

@@ -192,7 +192,7 @@ func (p *layoutParser) flag(name string, fallback bool) bool {
 	case text == "on", text == "off":
 		return text == "on"
 	default:
-		p.fail(fmt.Errorf("%s=%s: want on or off", name, clip(text)))
+		p.fail(fmt.Errorf("%s=%s: want on or off", name, plain(text)))
 		return fallback
 	}
 }
@@ -229,7 +229,7 @@ func (p *layoutParser) layout(d Defaults) Layout {
 	l.EP, l.ETP = p.size("ep", 1, MaxSize), p.size("etp", 1, MaxSize)
 	l.SequenceParallel = p.flag("sp", l.TP > 1)
 	if text, ok := p.seen["offload"]; ok && text != "none" {
-		p.fail(fmt.Errorf("offload=%s: only offload=none is supported so far", clip(text)))
+		p.fail(fmt.Errorf("offload=%s: only offload=none is supported so far", plain(text)))
 	}
 	if len(p.errs) == 0 {
 		p.split(&l, d.Model)
@@ -278,10 +278,10 @@ func parseOrder(text string) (folding.Order, error) {
 		switch axis {
 		case "tp", "cp", "ep", "dp", "pp":
 		default:
-			return "", fmt.Errorf("order=%s: %q is none of tp cp ep dp pp", clip(text), clip(axis))
+			return "", fmt.Errorf("order=%s: %q is none of tp cp ep dp pp", plain(text), clip(axis))
 		}
 		if seen[axis] {
-			return "", fmt.Errorf("order=%s: %s is named twice", clip(text), axis)
+			return "", fmt.Errorf("order=%s: %s is named twice", plain(text), axis)
 		}
 		seen[axis] = true
 	}

@@ -80,6 +80,9 @@ func TestParseErrors(t *testing.T) {
 		{"pp8 split=even", []string{"does not divide 94 layers"}, "no even split"},
 		{"pp3 split=Et|tL", []string{"split-stages: "}, "rules of the string"},
 		{"pp2 vpp2 split=Et|tL", []string{"vpp2: the split has 2 stages"}, "VPP contradicts the split"},
+		{"ep=\x1b[2J order=tp\x1b[31m sp=\a offload=\x1b]0;x\a", []string{`ep \x1b[2J is not`, `order=tp\x1b[31m: "tp\x1b[31m" is none`, `sp=\a: want`, `offload=\x1b]0;x\a: only`}, "a plan file of somebody else must not command the terminal"},
+		{"ep=1" + strings.Repeat("é", 40), []string{"ep 1" + strings.Repeat("é", 29) + "... is not"}, "no letter is cut in two"},
+		{"recompute=full:" + strings.Repeat("x", 100) + ":2", []string{`method "` + strings.Repeat("x", 60) + `..."`}, "a long method is shortened"},
 		{"tp0 vp4 offload=x sp=1", []string{"vp4", "tp 0", "sp=1", "offload=x"}, "everything at once"},
 		{strings.Repeat("x", maxLayoutText+1), []string{"are read"}, "bounded"},
 	} {
