@@ -26,10 +26,12 @@ type evidenceCmd struct {
 func (evidenceCmd) Help() string {
 	return `Says what a run's log proves under its contract: steady step time, throughput, losses, memory, each requested feature proven,
 contradicted or unproven, checkpoints. A screen of 6 to 12 steady iterations can only reject; a validation needs 50 steps and a
-window that the contract declares. With a base run it is a matched A/B: exactly one variable may differ.
+window that the contract declares. With a base run it is a matched A/B: exactly one variable may differ. A configuration that
+Megatron-Bridge saved as YAML counts where it stands before the log.
 
   moeplan evidence --contract C.yaml run.log base.log
   moeplan evidence --regression old.log new.log
+  cat run_config.yaml run.log | moeplan evidence --contract C.yaml -
 
 Exit codes: 0 the evidence supports the claim; 1 a file cannot be read; 4 it does not; 80 usage.`
 }

@@ -55,6 +55,8 @@ func TestVerifyCommand(t *testing.T) {
 		{"out of memory", append([]string{"verify", evidenceData + "oom.log"}, append(base, evidenceLayout)...), 4, "out of memory", "ran out of memory", "it was to fit"},
 		{"another layout", append([]string{"verify", evidenceData + "fake-agrees.log"}, append(base, "tp4 pp8 ep32 recompute=full")...), 4, "ANOTHER RUN", "another run", "the log's arguments are of TP 2"},
 		{"first report only", append([]string{"verify", evidenceData + "core-0.11.log"}, append(base, evidenceLayout)...), 4, "lacks optimizer state", "holds 1000 parameters", "a lower bound confirms nothing, and its parameters are another model's"},
+		{"a saved configuration", append([]string{"verify", evidenceData + "fake-agrees.log", evidenceData + "bridge-config.yaml"}, append(base, evidenceLayout)...), 0, "a configuration alone: what was asked for, which proves nothing", "", "it agrees, and adds nothing"},
+		{"another's configuration", append([]string{"verify", evidenceData + "fake-agrees.log", evidenceData + "bridge-config.yaml"}, append(base, "tp2 pp8 vpp6 ep16 recompute=moe_act,layernorm split=Ett|(tt|)*46L")...), 4, "expert_model_parallel_size 32, the layout has 16", "another run", "Bridge was told otherwise"},
 		{"no log", append([]string{"verify", evidenceLayout}, base...), 80, "", "no log", "usage"},
 		{"no layout", append([]string{"verify", evidenceData + "oom.log"}, base...), 80, "", "no layout", "usage"},
 		{"no file", append([]string{"verify", "none.log", evidenceLayout}, base...), 1, "", "none.log", "a file that is not there"},

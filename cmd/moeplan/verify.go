@@ -33,7 +33,8 @@ type verifyCmd struct {
 // Help is the part of the usage below the flags' own.
 func (verifyCmd) Help() string {
 	return `Reads logs of Megatron-LM or Megatron-Bridge and holds the memory that each rank reported against the prediction for its
-pipeline stage. The last report of a rank counts: the first lacks optimizer state.
+pipeline stage. The last report of a rank counts: the first lacks optimizer state. The configuration that a run printed, or that
+Bridge saved as YAML and stands among the logs, must be of this layout.
 
   moeplan verify check.log --model qwen3-235b --gpus 256 'tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm'
 

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"io"
 	"slices"
-	"strings"
 )
 
 // Bounds of what a Log keeps. What is more is counted.
@@ -52,7 +51,7 @@ type Log struct {
 	Totals map[string]float64 `json:"totals"`
 	// Versions are those of the frameworks, as far as printed.
 	Versions map[string]string `json:"versions"`
-	// Arguments is the dump of the configuration. It says what was asked for, never what happened.
+	// Arguments is the dump of the configuration, Megatron-LM's or Megatron-Bridge's under the same names. It says what was asked for, never what happened.
 	Arguments map[string]string `json:"-"`
 	// Conflicts are arguments that several dumps in the log give differently.
 	Conflicts []string `json:"argument_conflicts"`
@@ -68,6 +67,7 @@ type logReader struct {
 	oldest  int
 	last    int // iteration
 	listing bool
+	bridge  bridgeConfig
 }
 
 // ReadLog reads a log of Megatron-LM or Megatron-Bridge, gzipped or not. name is for messages. Lines of several ranks and
@@ -80,6 +80,7 @@ func ReadLog(name string, src io.Reader) (*Log, error) {
 	}
 	l := &logReader{log: Log{Name: name, Totals: map[string]float64{}, Versions: map[string]string{}, Arguments: map[string]string{}},
 		memory: map[int]*RankMemory{}, shards: map[[2]int]ShardParameters{}}
+	l.bridge.put = l.put
 	lines := newLineReader(r)
 	for {
 		line, ended, ok := lines.next()
@@ -110,10 +111,15 @@ var (
 	wordParameters = []byte("arameters ")
 	wordTheory     = []byte("Theoretical memory")
 	wordArguments  = []byte(" arguments -")
+	wordTarget     = []byte(bridgeTarget)
+	wordSummary    = []byte(bridgeSummary)
 	wordVersion    = []byte(" version ")
 )
 
 func (l *logReader) line(line []byte, ended bool, number int64) {
+	if ended && (l.bridge.form != 0 || bytes.HasPrefix(line, wordTarget) || bytes.HasPrefix(line, wordSummary)) && l.bridge.line(string(line)) {
+		return
+	}
 	if len(line) < 8 {
 		return
 	}
@@ -234,15 +240,8 @@ func (l *logReader) argument(line []byte, ended bool) {
 		return
 	}
 	name, value, ok := parseArgument(string(line))
-	if !ok || len(value) > maxValue {
-		return
-	}
-	old, seen := l.log.Arguments[name]
-	switch {
-	case !seen && len(l.log.Arguments) < maxArguments:
-		l.log.Arguments[strings.Clone(name)] = strings.Clone(value)
-	case seen && old != value && name != "rank" && !slices.Contains(l.log.Conflicts, name):
-		l.log.Conflicts = append(l.log.Conflicts, strings.Clone(name))
+	if ok {
+		l.put(name, value)
 	}
 }
 

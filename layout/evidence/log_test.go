@@ -291,6 +291,8 @@ func TestBounds(t *testing.T) {
 
 // FuzzReadLog: nothing in a log makes the reader fail or panic, and twice the same gives the same.
 func FuzzReadLog(f *testing.F) {
+	f.Add([]byte(bridgeYAML))
+	f.Add([]byte(bridgeSummaryText))
 	for _, name := range []string{"core-0.11.log", "core-0.20.log", "oom.log", "fake-agrees.log", "bridge.log.gz"} {
 		data, err := os.ReadFile("testdata/" + name)
 		if err != nil {

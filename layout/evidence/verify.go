@@ -204,7 +204,11 @@ func (v *Verification) note(log *Log) {
 	if log.Cut {
 		add("ends within a line; what stands before it was read")
 	}
-	if len(log.Memory) == 0 && len(log.OutOfMemory) == 0 {
+	switch {
+	case len(log.Memory) > 0 || len(log.OutOfMemory) > 0:
+	case len(log.Arguments) > 0 && len(log.Iterations) == 0:
+		add("a configuration alone: what was asked for, which proves nothing")
+	default:
 		add("no memory line and no out-of-memory error; a run prints them with --log-interval 1 on ranks of data parallel rank 0")
 	}
 	if len(log.Conflicts) > 0 && !log.Fake() {
