@@ -52,7 +52,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 // verifyText is the command that reads the check's logs back. What no catalogue and no file here describes, the plan does.
 func (c *emitCmd) verifyText(r *plan.Request, l *layout.Layout) string {
 	const logs = "moeplan verify moeplan-check.rank*.log"
-	if b := c.brought; b != nil && (b.model != nil || b.platform != nil) {
+	if b := c.brought; b != nil && b.own {
 		return fmt.Sprintf("%s --plan %s", logs, megatron.Quote(c.Plan))
 	}
 	return fmt.Sprintf("%s --model %s --gpus %d --gpu %s%s '%s'", logs, cmp.Or(c.modelFile(), r.Model.ID), r.GPUs,

@@ -34,14 +34,13 @@ type planFile struct {
 	} `json:"plans"`
 }
 
-// brought is what a plan file brings that no flag can say.
+// brought is what a plan file brings instead of names: no name in it is ever taken for a file.
 type brought struct {
-	file     string
-	model    *arch.Model        // nil: the catalogue's
-	platform *topology.Platform // nil: the catalogue's
-	factors  *steptime.Factors  // nil: none
-	// digests of what answered, "" in files older than they are
-	modelDigest, platformDigest string
+	model    *arch.Model
+	platform *topology.Platform
+	factors  *steptime.Factors // nil: none
+	// own says that the catalogue does not hold both.
+	own bool
 }
 
 // fromPlan takes the question and the layout from a plan file. What a reader must know of it goes to notes.
@@ -133,42 +132,93 @@ func (c *chosen) rest(file *planFile) {
 	}
 }
 
-// bring reads the model and the platform that the file describes itself, as strictly as files of their own.
+// bring takes the model and the platform from the catalogue, or reads what the file says of them as strictly as files of
+// their own. Either must be what the file's writer meant.
 func (file *planFile) bring(name string, notes io.Writer) (*brought, error) {
 	q := &file.Request
-	b := &brought{file: name, factors: q.Factors, modelDigest: q.ModelDigest, platformDigest: q.PlatformDigest}
+	b := &brought{factors: q.Factors, own: present(q.ModelSpec) || present(q.PlatformSpec)}
 	if b.factors != nil {
 		if err := b.factors.Check(); err != nil {
 			return nil, fmt.Errorf("%s: calibration: %w", name, err)
 		}
 	}
-	if text := q.ModelSpec; present(text) {
-		m, err := config.ReadModel(name+" (model_spec)", indented(text))
-		if err != nil {
-			return nil, err
-		}
-		if m.ID != q.Model {
-			return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Model, m.ID)
-		}
-		if known, err := arch.Lookup(m.ID); err == nil && known.ID == m.ID && plan.ModelDigest(known) != plan.ModelDigest(m) {
-			fmt.Fprintf(notes, "moeplan: %s brings a model %s of its own, which is not the catalogue's of that name\n", name, m.ID)
-		}
-		b.model = m
+	var err error
+	if b.model, err = file.model(name, notes); err != nil {
+		return nil, err
 	}
-	if text := q.PlatformSpec; present(text) {
-		p, err := config.ReadPlatform(name+" (platform_spec)", indented(text))
-		if err != nil {
-			return nil, err
-		}
-		if p.ID != q.Platform {
-			return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Platform, p.ID)
-		}
-		if known, err := topology.LookupPlatform(p.ID); err == nil && known.ID == p.ID {
-			fmt.Fprintf(notes, "moeplan: %s brings a platform %s of its own, which is not the catalogue's of that name\n", name, p.ID)
-		}
-		b.platform = p
+	if b.platform, err = file.platform(name, notes); err != nil {
+		return nil, err
 	}
 	return b, nil
+}
+
+func (file *planFile) model(name string, notes io.Writer) (*arch.Model, error) {
+	q := &file.Request
+	known, unknown := arch.Lookup(q.Model)
+	if !present(q.ModelSpec) {
+		if unknown != nil {
+			return nil, unknown
+		}
+		return known, agree(name, "model", known.ID, q.ModelDigest, plan.ModelDigest(known), false)
+	}
+	m, err := config.ReadModel(name+" (model_spec)", indented(q.ModelSpec))
+	if err != nil {
+		return nil, err
+	}
+	if m.ID != q.Model {
+		return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Model, m.ID)
+	}
+	if err := agree(name, "model", m.ID, q.ModelDigest, plan.ModelDigest(m), true); err != nil {
+		return nil, err
+	}
+	if unknown == nil && known.ID == m.ID && plan.ModelDigest(known) != plan.ModelDigest(m) {
+		fmt.Fprintf(notes, "moeplan: %s brings a model %s of its own, which is not the catalogue's of that name\n", name, m.ID)
+	}
+	return m, nil
+}
+
+func (file *planFile) platform(name string, notes io.Writer) (*topology.Platform, error) {
+	q := &file.Request
+	p, unknown := topology.LookupPlatform(q.Platform)
+	own := present(q.PlatformSpec)
+	switch {
+	case own:
+		read, err := config.ReadPlatform(name+" (platform_spec)", indented(q.PlatformSpec))
+		if err != nil {
+			return nil, err
+		}
+		if read.ID != q.Platform {
+			return nil, fmt.Errorf("%s: it asks about %q and describes %q", name, q.Platform, read.ID)
+		}
+		if unknown == nil && p.ID == read.ID {
+			fmt.Fprintf(notes, "moeplan: %s brings a platform %s of its own, which is not the catalogue's of that name\n", name, p.ID)
+		}
+		p = read
+	case unknown != nil:
+		return nil, unknown
+	}
+	var given []topology.Override // the digest is of the platform with the figures that flags replaced
+	for id, value := range q.Given {
+		given = append(given, topology.Override{Figure: topology.FigureID(id), Value: value})
+	}
+	whole, err := p.With(given...)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, err)
+	}
+	return p, agree(name, "platform", p.ID, q.PlatformDigest, plan.PlatformDigest(whole), own)
+}
+
+// agree refuses a description that is not the one which the file's writer had: want is its digest, "" in files older than
+// digests.
+func agree(file, what, id, want, got string, own bool) error {
+	switch {
+	case want == "" || want == got:
+		return nil
+	case own:
+		return fmt.Errorf("%s: its description of the %s %s was changed after moeplan wrote it (digest %s, not %s)", file, what, id, got, want)
+	}
+	return fmt.Errorf("%s was planned with another %s than the catalogue of this moeplan holds under the name %s (digest %s, here %s): plan again",
+		file, what, id, want, got)
 }
 
 func present(text json.RawMessage) bool { return len(text) > 0 && string(text) != "null" }
@@ -196,24 +246,6 @@ func indented(text json.RawMessage) io.Reader {
 		return bytes.NewReader(text)
 	}
 	return &out
-}
-
-// agrees refuses a model or a platform of which the file's writer had another description under the same name.
-func (b *brought) agrees(m *arch.Model, p *topology.Platform) error {
-	of := func(own bool, what, id, want, got string) error {
-		switch {
-		case want == "" || want == got:
-			return nil
-		case own:
-			return fmt.Errorf("%s: its description of the %s %s was changed after moeplan wrote it (digest %s, not %s)", b.file, what, id, got, want)
-		}
-		return fmt.Errorf("%s was planned with another %s than the catalogue of this moeplan holds under the name %s (digest %s, here %s): plan again",
-			b.file, what, id, want, got)
-	}
-	if err := of(b.model != nil, "model", m.ID, b.modelDigest, plan.ModelDigest(m)); err != nil {
-		return err
-	}
-	return of(b.platform != nil, "platform", p.ID, b.platformDigest, plan.PlatformDigest(p))
 }
 
 // setFigure gives a figure of the machine as its flag would.

@@ -103,27 +103,19 @@ func (f *machine) resolve() (*arch.Model, *topology.Platform, error) {
 			return nil, nil, &coded{exitUsage, err}
 		}
 	}
-	if f.brought != nil {
-		if err := f.brought.agrees(m, p); err != nil {
-			return nil, nil, err
-		}
-	}
 	return m, p, nil
 }
 
 // lookup finds what the flags name, or takes what a plan file brings.
-func (f *machine) lookup() (m *arch.Model, p *topology.Platform, err error) {
+func (f *machine) lookup() (*arch.Model, *topology.Platform, error) {
 	if f.brought != nil {
-		m, p = f.brought.model, f.brought.platform
+		return f.brought.model, f.brought.platform, nil
 	}
-	if m == nil {
-		if m, err = lookupModel(f.Model); err != nil {
-			return nil, nil, err
-		}
+	m, err := lookupModel(f.Model)
+	if err != nil {
+		return nil, nil, err
 	}
-	if p == nil {
-		p, err = lookupPlatform(cmp.Or(f.GPU, defaultGPU))
-	}
+	p, err := lookupPlatform(cmp.Or(f.GPU, defaultGPU))
 	return m, p, err
 }
 
