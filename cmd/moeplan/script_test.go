@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EVIDENCE", evidence)
 			return nil
 		},
-		UpdateScripts:       os.Getenv("UPDATE") != "",
+		UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   func(ts *testscript.TestScript, neg bool, args []string) { exits(ts, neg, args) },
 			"refuses": refuses,
