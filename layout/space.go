@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout/arch"
 )
 
@@ -81,7 +80,7 @@ func newSpace(m *arch.Model, world, nodeSize int, run Run, pins Pins, wide bool)
 	if s.Recompute == nil {
 		s.Recompute = RecomputeLadder(m)
 	}
-	if !wide && pins.EP.IsZero() && pins.ETP.IsZero() {
+	if m.MoE != nil && !wide && pins.EP.IsZero() && pins.ETP.IsZero() {
 		s.MaxExpertGroup = maxFlexGroup
 	}
 	divisors := Divisors(world)
@@ -108,6 +107,9 @@ func newSpace(m *arch.Model, world, nodeSize int, run Run, pins Pins, wide bool)
 			return nil, nothingPinned(a.name, a.pin, a.all, world, run)
 		}
 	}
+	if m.MoE == nil && run.Order != "" && pins.ETP.IsZero() {
+		s.ETP = s.TP // in another order Megatron's own choice, ETP = TP, is the one that builds
+	}
 	return s, nil
 }
 
@@ -129,14 +131,11 @@ func naturalLists(m *arch.Model, run Run, divisors []int, nodeSize int, wide boo
 			s.PP = append(s.PP, d)
 		}
 	}
-	switch {
-	case m.MoE != nil:
+	if m.MoE != nil {
 		s.EP = intersect(Divisors(m.MoE.NumExperts), divisors)
 		if wide {
 			s.ETP = intersect(defaultETP, divisors)
 		}
-	case run.Order != "" && run.Order != folding.DefaultOrder:
-		s.ETP = s.TP // in such an order Megatron's own choice, ETP = TP, is the one that builds
 	}
 	return s
 }

@@ -36,7 +36,7 @@ func (s *Split) Decoders(rank int) int {
 	return n
 }
 
-// NumLayers returns the number of decoder layers in the whole split, NumMTP that of its MTP layers.
+// NumLayers returns the number of decoder layers in the whole split.
 func (s *Split) NumLayers() int {
 	n := 0
 	for i := range s.Cells {
