@@ -22,6 +22,8 @@ type class struct {
 	// copies is how many tensors of the residual stream one input of the loss holds: with MTP on another stage, one
 	// more per depth.
 	copies int64
+
+	muon map[muonKey]muonBytes // what a Muon optimizer keeps, by sharding, as far as it was asked for
 }
 
 // chunk is the layers of one model chunk, as far as memory tells them apart.

@@ -159,7 +159,7 @@ func (q *question) published() (layout.Layout, error) {
 // sides fills in software, memory and time runs. The record decides. What it leaves open is: the dispatcher, alltoall on
 // B200 and B300 in releases before 26.04, which shipped without a flex backend that ran there (comm-model 5.2), else the
 // flex backend of the platform; TP overlap, on for dense models but in NVFP4, as in every dense recipe that states it; and
-// the optimizer, gradients reduced in bf16 and fp32 moments, bf16 for MLA models, as in benchmark recipes (recipes.md).
+// the optimizer, Adam, gradients reduced in bf16 and fp32 moments, bf16 for MLA models, as in benchmark recipes (recipes.md).
 func (q *question) sides() {
 	r := q.recipe
 	blackwell := strings.HasPrefix(q.platform.Arch, "blackwell")
@@ -213,6 +213,10 @@ func (q *question) sides() {
 	}
 	if run.PrecisionAware && q.layout.Precision == layout.BF16 {
 		run.MasterBytes = 2
+	}
+	if strings.Contains(r.Optimizer, "muon") { // Bridge's dist_muon deals whole matrices to the data parallel ranks
+		run.Optimizer, run.DistributedOptimizer = memmodel.Muon, false
+		run.LayerWise = strings.HasPrefix(r.Optimizer, "dist_")
 	}
 	if opt.CrossEntropy == "te" || opt.CrossEntropy == "" && !strings.HasPrefix(string(r.Kind), "modelzoo") {
 		run.CrossEntropy = memmodel.TEFusedBF16CE // every benchmark recipe that states it
