@@ -159,7 +159,8 @@ func (c *Checked) understood(p printer) {
 		if j.Resolved != nil && j.Resolved.ETPFromTP {
 			etp = "not given, so Megatron takes TP"
 		}
-		p.prose("", fmt.Sprintf("DP %d, EDP %d, ETP %d (%s), %d micro-batches; dispatcher %s", l.DP(), l.EDP(), l.ETP, etp, l.NumMicrobatches(), l.Dispatcher))
+		p.prose("", fmt.Sprintf("DP %d, EDP %d, ETP %d (%s), %s; dispatcher %s", l.DP(), l.EDP(), l.ETP, etp,
+			layout.Count(l.NumMicrobatches(), "micro-batch"), l.Dispatcher))
 	}
 	if j.Total > 0 {
 		p.prose("", fmt.Sprintf("%.2f B parameters, %.2f B active", float64(j.Total)/1e9, float64(j.Active)/1e9))

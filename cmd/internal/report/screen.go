@@ -66,8 +66,8 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 		takes = "all that the card sees may take"
 	}
 	p.facts("ASSUMED",
-		fmt.Sprintf("%s%s: %s x %d GPUs, NVLink domain %d; %s %.2f", q.Platform,
-			flag("gpu", "--gpu"), plural(nodes, "node"), min(q.GPUsPerNode, q.GPUs), q.NVLinkDomain, takes, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
+		fmt.Sprintf("%s%s: %s x %s, NVLink domain %d; %s %.2f", q.Platform,
+			flag("gpu", "--gpu"), plural(nodes, "node"), plural(min(q.GPUsPerNode, q.GPUs), "GPU"), q.NVLinkDomain, takes, q.MemoryGiB-q.HeadroomGiB-q.ReserveGiB),
 		fmt.Sprintf("of %.2f GiB%s; seq %d%s, gbs %d%s", q.MemoryGiB, flag("headroom", "--headroom"),
 			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch"))+";",
 		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam;", q.Precision,

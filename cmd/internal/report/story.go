@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 	"github.com/moeplan/moeplan/layout/plan"
 )
@@ -20,8 +21,8 @@ func Story(w io.Writer, m *arch.Model, r *plan.Result, s *plan.Story) {
 	if m.MoE != nil {
 		mesh += fmt.Sprintf("; experts ETP %d x EP %d x EDP %d x PP %d", x.ETP, x.EP, x.EDP, x.PP)
 	}
-	p.prose("", mesh, fmt.Sprintf("%d micro-batches of %d through %d chunks a stage; layers per stage: %s", x.NumMicrobatches,
-		x.MicroBatchSize, x.VPP, layersPerStage(pl)))
+	p.prose("", mesh, fmt.Sprintf("%s of %d through %s a stage; layers per stage: %s",
+		layout.Count(x.NumMicrobatches, "micro-batch"), x.MicroBatchSize, plural(x.VPP, "chunk"), layersPerStage(pl)))
 	p.blank()
 	p.storyMemory(r, pl)
 	p.storyTime(pl)
