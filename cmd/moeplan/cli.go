@@ -70,7 +70,7 @@ const description = `moeplan finds the Megatron-Core layout to train a model wit
   moeplan --gpus 256 --model qwen3-235b
 
 Exit codes: 0 done; 1 failure; 2 the layout breaks a rule, or no legal layout exists for what was pinned;
-3 legal but nothing fits; 80 usage.`
+3 legal but nothing fits; 4 a measurement contradicts the prediction or the claim; 80 usage.`
 
 // streams are where a command writes: results to out, everything else to err.
 type streams struct{ out, err io.Writer }
