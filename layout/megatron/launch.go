@@ -2,79 +2,11 @@ package megatron
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
 )
-
-// Checks says which of the framework's checks are judged.
-type Checks uint8
-
-const (
-	// Normal is everything: what a launch refuses on any stage, what Transformer Engine refuses, hazards and advice.
-	Normal Checks = iota
-	// Recorder is what the recordings of data/oracle ran, and only refusals: the local layer spec; the first and the last
-	// stage, which are not built from 400 experts a rank on; no forward but the MoE layer's first checks. It agrees with every
-	// record of layout_validity.json, and with those of layout_validity_extra.json that this does not contradict.
-	Recorder
-	// RecorderExtra is what layout_validity_extra.json ran beyond that: every stage is built, weight shards count in the
-	// number of micro-batches, the embedding's forward runs, and DDP looks at the optimizer instances.
-	RecorderExtra
-)
-
-// CheckSettings says against what a command line is judged. The zero value judges everything for a Hopper GPU and
-// software that is new enough.
-type CheckSettings struct {
-	Checks Checks
-	// TransformerEngine is its version, "2.9.0"; "" is new enough for every rule (2.9.0 for the recorders).
-	TransformerEngine string
-	// PyTorch is its version; "" is new enough.
-	PyTorch string
-	// ComputeCapability is the major compute capability of the GPU: 8 Ampere, 9 Hopper, 10 Blackwell. 0 is Hopper.
-	ComputeCapability int
-	// NoRepairs leaves Repairs empty; finding them costs many times what judging does.
-	NoRepairs bool
-}
-
-// version is up to three numbers; nil is newer than all.
-type version []int
-
-// parseVersion reads "2.9.0", and what follows the numbers ("2.9.0.dev0+1a2b", "2.9rc1") not at all.
-func parseVersion(text string) version {
-	var v version
-	for part := range strings.SplitSeq(text, ".") {
-		end := 0
-		for end < len(part) && end < 6 && '0' <= part[end] && part[end] <= '9' {
-			end++
-		}
-		n, err := strconv.Atoi(part[:end])
-		if err != nil {
-			break
-		}
-		if v = append(v, n); end < len(part) || len(v) == 3 {
-			break
-		}
-	}
-	return v
-}
-
-// String is the version as dots and numbers; "new" for one that nobody gave.
-func (v version) String() string {
-	if v == nil {
-		return "new"
-	}
-	words := make([]string, len(v))
-	for i, n := range v {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ".")
-}
-
-func (v version) atLeast(text string) bool {
-	return v == nil || slices.Compare(v, parseVersion(text)) >= 0
-}
 
 // launch is what the rules of a command line look at: everything that is derived from it, once.
 type launch struct {
@@ -160,27 +92,47 @@ func (c *launch) textBroken(id layout.RuleID) *layout.Violation {
 	return nil
 }
 
-func (c *launch) on(dest string) bool        { return c.s.Bool(dest) }
-func (c *launch) int(dest string) int        { return c.s.Int(dest) }
-func (c *launch) str(dest string) string     { return c.s.String(dest) }
-func (c *launch) none(dest string) bool      { return c.s.IsNone(dest) }
-func (c *launch) given(dest string) bool     { return c.s.IsGiven(dest) }
-func (c *launch) list(dest string) []string  { return c.s.Strings(dest) }
+func (c *launch) on(dest string) bool { return c.s.Bool(dest) }
+
+func (c *launch) int(dest string) int { return c.s.Int(dest) }
+
+func (c *launch) str(dest string) string { return c.s.String(dest) }
+
+func (c *launch) none(dest string) bool { return c.s.IsNone(dest) }
+
+func (c *launch) given(dest string) bool { return c.s.IsGiven(dest) }
+
+func (c *launch) list(dest string) []string { return c.s.Strings(dest) }
+
 func (c *launch) has(dest, item string) bool { return slices.Contains(c.s.Strings(dest), item) }
-func (c *launch) from(release string) bool   { return c.rel.From(release) }
-func (c *launch) layoutGiven() bool          { return !c.none("pipeline_model_parallel_layout") }
-func (c *launch) hybrid() bool               { return c.Shape.Hybrid != nil }
-func (c *launch) moe() bool                  { return c.Shape.NumExperts != 0 }
-func (c *launch) fsdp() bool                 { return c.on("use_megatron_fsdp") }
-func (c *launch) overlap() bool              { return c.on("overlap_moe_expert_parallel_comm") }
-func (c *launch) graphs() bool               { return c.Graph.Impl != "none" }
+
+func (c *launch) from(release string) bool { return c.rel.From(release) }
+
+func (c *launch) layoutGiven() bool { return !c.none("pipeline_model_parallel_layout") }
+
+func (c *launch) hybrid() bool { return c.Shape.Hybrid != nil }
+
+func (c *launch) moe() bool { return c.Shape.NumExperts != 0 }
+
+func (c *launch) fsdp() bool { return c.on("use_megatron_fsdp") }
+
+func (c *launch) overlap() bool { return c.on("overlap_moe_expert_parallel_comm") }
+
+func (c *launch) graphs() bool { return c.Graph.Impl != "none" }
+
 func (c *launch) graphed(module string) bool { return slices.Contains(c.Graph.Modules, module) }
-func (c *launch) selective() bool            { return c.Recompute.Granularity == "selective" }
-func (c *launch) full() bool                 { return c.Recompute.Granularity == "full" }
-func (c *launch) offloadsLayers() bool       { return c.int("cpu_offloading_num_layers") > 0 }
-func (c *launch) offloads() bool             { return c.on("fine_grained_activation_offloading") }
-func (c *launch) local() bool                { return c.str("transformer_impl") == "local" }
-func (c *launch) remat() bool                { return c.WeightRemat > 1 || c.ExpertWeightRemat > 1 }
+
+func (c *launch) selective() bool { return c.Recompute.Granularity == "selective" }
+
+func (c *launch) full() bool { return c.Recompute.Granularity == "full" }
+
+func (c *launch) offloadsLayers() bool { return c.int("cpu_offloading_num_layers") > 0 }
+
+func (c *launch) offloads() bool { return c.on("fine_grained_activation_offloading") }
+
+func (c *launch) local() bool { return c.str("transformer_impl") == "local" }
+
+func (c *launch) remat() bool { return c.WeightRemat > 1 || c.ExpertWeightRemat > 1 }
 
 // recomputes reports whether the module is recomputed selectively.
 func (c *launch) recomputes(module string) bool {
@@ -191,9 +143,11 @@ func (c *launch) recomputes(module string) bool {
 func (c *launch) vpp() (n int, set bool) { return c.Pipeline.VPP, c.Pipeline.VPP > 0 }
 
 // counted is NumLayers with what --account-for-* counts as layers; accounted whether anything is.
-func (c *launch) counted() int    { return c.countedLayers() }
+func (c *launch) counted() int { return c.countedLayers() }
+
 func (c *launch) accounted() bool { return c.Pipeline.AccountForEmbedding || c.Pipeline.AccountForLoss }
-func (c *launch) uneven() bool    { return c.Pipeline.First != nil || c.Pipeline.Last != nil }
+
+func (c *launch) uneven() bool { return c.Pipeline.First != nil || c.Pipeline.Last != nil }
 
 // env returns a variable of the environment. Resolve's nil environment counts as empty: rules about variables that must be
 // set are hazards then, because nobody said what is set.

@@ -1,8 +1,6 @@
 package megatron
 
-import (
-	"github.com/moeplan/moeplan/folding"
-)
+import "github.com/moeplan/moeplan/folding"
 
 // Resolved are the values with which Megatron-LM would run: what validate_args and the config make of the Settings, or
 // would make of them if no check stopped them. Resolve makes it, for legal and illegal command lines alike; a number that

@@ -179,3 +179,9 @@ func LookupRule(id string) (layout.Rule, error) {
 	}
 	return layout.LookupRule(id)
 }
+
+func layerRule(r rule) rule { r.layerwise = true; return r }
+
+func inRun(s stretch, r rule) rule { r.run = s; return r }
+
+func since(release string, r rule) rule { r.since = release; return r }

@@ -206,8 +206,6 @@ var overlapRules = []rule{
 
 const epOverlap = "--overlap-moe-expert-parallel-comm"
 
-func since(release string, r rule) rule { r.since = release; return r }
-
 // recomputeListed reports whether a module stands in --recompute-modules, whatever the granularity.
 func (c *launch) recomputeListed(module string) bool {
 	for _, m := range c.Recompute.Modules {
