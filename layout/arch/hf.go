@@ -25,7 +25,7 @@ func FromHF(r io.Reader, name string) (*Model, *Import, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &hfConfig{name: name, top: top, text: top, used: map[string]bool{}, imported: &Import{}}
+	c := &hfConfig{name: name, top: top, language: top, used: map[string]bool{}, imported: &Import{}}
 	c.descend()
 	a, err := c.architecture()
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *hfConfig) architecture() (*hfArchitecture, error) {
 			names = append(names, s)
 		}
 	}
-	for _, group := range []map[string]any{c.top, c.text} {
+	for _, group := range []map[string]any{c.top, c.language} {
 		if list, ok := group["architectures"].([]any); ok && len(list) > 0 {
 			add(list[0])
 		}

@@ -53,7 +53,7 @@ func (c *hfConfig) grouped(m *Model) {
 
 // silu checks that the activation is the gated one that all these models share.
 func (c *hfConfig) silu() {
-	if act := c.text1("activation", "silu", "hidden_act", "hidden_activation"); act != "silu" && act != "swish" {
+	if act := c.text("activation", "silu", "hidden_act", "hidden_activation"); act != "silu" && act != "swish" {
 		c.fail("hidden_act", "%q: only silu (swiglu) is read for %s", act, c.imported.Architecture)
 	}
 }

@@ -11,12 +11,12 @@ import (
 // hfConfig answers questions about a configuration and keeps account of which keys were asked for. The first error
 // stays; after it every answer is a zero.
 type hfConfig struct {
-	name      string
-	top, text map[string]any // text is the language model's group, or top itself
-	group     string         // name of that group: "text_config"
-	used      map[string]bool
-	imported  *Import
-	err       error
+	name          string
+	top, language map[string]any // language is the language model's group, or top itself
+	group         string         // name of that group: "text_config"
+	used          map[string]bool
+	imported      *Import
+	err           error
 
 	rope hfRope
 	more []string // flags that no field of Model holds
@@ -29,7 +29,7 @@ var textGroups = []string{"text_config", "llm_config", "language_config"}
 func (c *hfConfig) descend() {
 	for _, g := range textGroups {
 		if text, ok := c.top[g].(map[string]any); ok && len(text) > 0 {
-			c.text, c.group = text, g
+			c.language, c.group = text, g
 			c.used[g] = true
 			return
 		}
@@ -52,7 +52,7 @@ func (c *hfConfig) ignore(key string, value any, reason string) {
 
 // get finds a key that is not null, in the language model's group first. null means "not given", as in Python's None.
 func (c *hfConfig) get(key string) (value any, full string, ok bool) {
-	if v, ok := c.text[key]; ok {
+	if v, ok := c.language[key]; ok {
 		full = key
 		if c.group != "" {
 			full = c.group + "." + key
@@ -153,6 +153,7 @@ func (c *hfConfig) optional(field string, keys ...string) int {
 	return n
 }
 
+// boolean, text and float read a value with what holds where no key gives one, without a note of that.
 func (c *hfConfig) boolean(field string, missing bool, keys ...string) bool {
 	v, full, ok := c.first(keys...)
 	if !ok || c.err != nil {
@@ -167,7 +168,7 @@ func (c *hfConfig) boolean(field string, missing bool, keys ...string) bool {
 	return b
 }
 
-func (c *hfConfig) text1(field, missing string, keys ...string) string {
+func (c *hfConfig) text(field, missing string, keys ...string) string {
 	v, full, ok := c.first(keys...)
 	if !ok || c.err != nil {
 		return missing
@@ -289,7 +290,7 @@ func (c *hfConfig) skip(reason string, keys ...string) {
 func (c *hfConfig) rest() {
 	c.restOf(c.top, "")
 	if c.group != "" {
-		c.restOf(c.text, c.group+".")
+		c.restOf(c.language, c.group+".")
 	}
 }
 
@@ -306,7 +307,7 @@ func (c *hfConfig) restOf(group map[string]any, prefix string) {
 			c.ignore(full, v, reason)
 		case absent(v):
 			c.ignore(full, v, "not given")
-		case prefix == "" && c.group != "" && c.text[key] != nil:
+		case prefix == "" && c.group != "" && c.language[key] != nil:
 			c.ignore(full, v, c.group+" holds the language model's own")
 		case structural(key):
 			c.fail(full, "%s: this key looks as if it changed the model's shape, and it is not known for %s", textOf(v), c.imported.Architecture)

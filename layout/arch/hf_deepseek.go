@@ -49,7 +49,7 @@ func readDeepseekV2(c *hfConfig, m *Model) {
 	e := c.deepseek(m)
 	c.scoreFunction(e, "softmax")
 	c.auxLoss(e, "seq_aux_loss", 0.001)
-	switch method := c.text1("group-limited routing", "", "topk_method"); method {
+	switch method := c.text("group-limited routing", "", "topk_method"); method {
 	case "group_limited_greedy":
 		c.routerGroups(e)
 	case "", "greedy":
@@ -63,7 +63,7 @@ func readDeepseekV3(c *hfConfig, m *Model) {
 	e := c.deepseek(m)
 	c.scoreFunction(e, "sigmoid")
 	e.RouterExpertBias = true
-	if method := c.text1("moe_router_enable_expert_bias", "noaux_tc", "topk_method"); method != "noaux_tc" {
+	if method := c.text("moe_router_enable_expert_bias", "noaux_tc", "topk_method"); method != "noaux_tc" {
 		c.fail("topk_method", "%q is not read for DeepSeek-V3", method)
 	}
 	c.auxLoss(e, "seq_aux_loss", 0.0001)
@@ -73,7 +73,7 @@ func readDeepseekV3(c *hfConfig, m *Model) {
 }
 
 func (c *hfConfig) scoreFunction(e *MoE, missing string) {
-	e.RouterScoreFunction = c.text1("moe_router_score_function", missing, "scoring_func", "score_function", "moe_router_score_function")
+	e.RouterScoreFunction = c.text("moe_router_score_function", missing, "scoring_func", "score_function", "moe_router_score_function")
 	if e.RouterScoreFunction != "softmax" && e.RouterScoreFunction != "sigmoid" {
 		c.fail("scoring_func", "%q is neither softmax nor sigmoid", e.RouterScoreFunction)
 	}

@@ -6,7 +6,7 @@ import "strconv"
 func readGptOss(c *hfConfig, m *Model) {
 	c.decoder(m)
 	c.grouped(m)
-	if act := c.text1("activation", "silu", "hidden_act"); act != "silu" {
+	if act := c.text("activation", "silu", "hidden_act"); act != "silu" {
 		c.fail("hidden_act", "%q is not gpt-oss's", act)
 	}
 	m.Activation, m.LinearBias, m.QKVBias, m.SoftmaxType = QuickGEGLU, true, true, "learnable"

@@ -13,7 +13,7 @@ func readNemotronH(c *hfConfig, m *Model) {
 	c.shape(m)
 	c.grouped(m)
 	m.Activation = SquaredReLU
-	if act := c.text1("activation", "relu2", "mlp_hidden_act"); act != "relu2" {
+	if act := c.text("activation", "relu2", "mlp_hidden_act"); act != "relu2" {
 		c.fail("mlp_hidden_act", "%q is not read for Nemotron-H", act)
 	}
 	c.refuse("biases are not read for Nemotron-H", "attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias")
@@ -38,7 +38,10 @@ func readNemotronH(c *hfConfig, m *Model) {
 		m.FFNHiddenSize = m.MoE.FFNHiddenSize
 	}
 	c.mtp(m)
-	m.MTPHybridPattern = c.pattern2("mtp_hybrid_override_pattern", "mtp_layers_block_type", m.MTPNumLayers > 0)
+	m.MTPHybridPattern = c.givenPattern("mtp_hybrid_override_pattern", "mtp_layers_block_type")
+	if m.MTPHybridPattern == "" && m.MTPNumLayers > 0 {
+		c.fail("mtp_hybrid_override_pattern", "missing, and there are MTP layers")
+	}
 	c.more = append(c.more, "--use-fused-weighted-squared-relu")
 }
 
@@ -64,15 +67,16 @@ func (c *hfConfig) nemotronExperts(m *Model) {
 
 // pattern reads the layers as letters or as a list of names; where both are given they must agree.
 func (c *hfConfig) pattern(letters, names string) string {
-	p := c.pattern2(letters, names, false)
+	p := c.givenPattern(letters, names)
 	if p == "" && c.err == nil {
 		c.fail(letters, "missing, and %s too: the layers cannot be guessed", names)
 	}
 	return p
 }
 
-func (c *hfConfig) pattern2(letters, names string, required bool) string {
-	text := c.text1("hybrid_layer_pattern", "", letters)
+// givenPattern is pattern where there may be none.
+func (c *hfConfig) givenPattern(letters, names string) string {
+	text := c.text("hybrid_layer_pattern", "", letters)
 	list, listed := c.texts("hybrid_layer_pattern", names)
 	if c.err != nil {
 		return ""
@@ -97,9 +101,6 @@ func (c *hfConfig) pattern2(letters, names string, required bool) string {
 			return ""
 		}
 		text = string(built)
-	}
-	if required && text == "" {
-		c.fail(letters, "missing, and there are MTP layers")
 	}
 	if len(text) > MaxLayers {
 		c.fail(letters, "more than %d layers", MaxLayers)

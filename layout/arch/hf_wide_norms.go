@@ -23,7 +23,7 @@ func readMiniMaxM2(c *hfConfig, m *Model) {
 	c.qkvBias(m, true, "attention_bias")
 	if c.boolean("qk_norm", true, "use_qk_norm") {
 		m.QKNorm = FullDimQKNorm
-		if c.text1("qk_norm", "per_layer", "qk_norm_type") == "per_layer" {
+		if c.text("qk_norm", "per_layer", "qk_norm_type") == "per_layer" {
 			m.QKNorm = FullDimQKNormPerLayer
 		}
 	}
