@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -118,4 +119,12 @@ func (e *MoE) flags() []string {
 	when(e.RouterExpertBias, "--moe-router-enable-expert-bias", "--moe-router-bias-update-rate", "1e-3")
 	when(e.LatentSize > 0, "--moe-latent-size", strconv.Itoa(e.LatentSize))
 	return f
+}
+
+// number writes a float as a command line has it.
+func number(f float64) string {
+	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }
