@@ -180,6 +180,7 @@ func LookupRule(id string) (layout.Rule, error) {
 	return layout.LookupRule(id)
 }
 
+// layerRule makes a rule layerwise, inRun says what has to run for it, since from which release on it holds.
 func layerRule(r rule) rule { r.layerwise = true; return r }
 
 func inRun(s stretch, r rule) rule { r.run = s; return r }

@@ -2,6 +2,7 @@ package megatron
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/moeplan/moeplan/layout"
 )
@@ -208,12 +209,7 @@ const epOverlap = "--overlap-moe-expert-parallel-comm"
 
 // recomputeListed reports whether a module stands in --recompute-modules, whatever the granularity.
 func (c *launch) recomputeListed(module string) bool {
-	for _, m := range c.Recompute.Modules {
-		if m == module {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Recompute.Modules, module)
 }
 
 func stepGather(id layout.RuleID, line int, what, why string, broken func(c *launch) bool, turn ...string) rule {
