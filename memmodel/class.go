@@ -35,7 +35,8 @@ type chunk struct {
 	bf16Start, bf16End int
 	mtp                int64
 	mtpKinds           []layerKind // layers of one MTP depth here
-	embedding          bool
+	input              bool        // the model's: its embedding, with dropout behind it
+	embedding          bool        // the model's or an MTP layer's
 	loss               bool
 	finalNorm          bool
 }
@@ -108,7 +109,7 @@ func classOf(m *arch.Model, run *Run, kinds *modelKinds, split *layout.Split, ra
 }
 
 func chunkOf(m *arch.Model, run *Run, kinds *modelKinds, cell layout.Cell) chunk {
-	k := chunk{mtp: int64(cell.MTP), loss: cell.Loss,
+	k := chunk{mtp: int64(cell.MTP), loss: cell.Loss, input: cell.Embedding,
 		embedding: cell.Embedding || cell.MTP > 0,
 		kinds:     kinds.layers[cell.First : cell.First+cell.Decoders]}
 	k.bf16Start = min(max(0, run.BF16LayersAtStart-cell.First), cell.Decoders)
@@ -163,7 +164,7 @@ func (c *class) equal(o *class) bool {
 	}
 	for i := range c.chunks {
 		a, b := &c.chunks[i], &o.chunks[i]
-		if a.bf16Start != b.bf16Start || a.bf16End != b.bf16End || a.mtp != b.mtp || a.loss != b.loss || a.embedding != b.embedding || a.finalNorm != b.finalNorm ||
+		if a.bf16Start != b.bf16Start || a.bf16End != b.bf16End || a.mtp != b.mtp || a.loss != b.loss || a.input != b.input || a.embedding != b.embedding || a.finalNorm != b.finalNorm ||
 			!slices.Equal(a.kinds, b.kinds) || !slices.Equal(a.mtpKinds, b.mtpKinds) {
 			return false
 		}

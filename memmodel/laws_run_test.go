@@ -85,6 +85,42 @@ func propAnyRun(t *rapid.T) {
 func TestAnyRun(t *testing.T) { rapid.Check(t, propAnyRun) }
 func FuzzAnyRun(f *testing.F) { f.Fuzz(rapid.MakeFuzz(propAnyRun)) }
 
+// TestEmbeddingDropout: with hidden dropout the embedding keeps a mask of a byte an element, in every micro-batch in flight, on
+// the first stage alone (memory-findings.md C7, memory-model.md 3.5).
+func TestEmbeddingDropout(t *testing.T) {
+	m, err := arch.Lookup("deepseek-v3") // an MTP layer has an embedding of its own, on the last stage
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := layout.Layout{Degrees: folding.Degrees{World: 64, TP: 2, CP: 1, PP: 4, EP: 8, ETP: 1}, VPP: 1, MicroBatchSize: 1,
+		GlobalBatchSize: 64, SeqLength: 4096, SequenceParallel: true, Split: raggedSplit(m, 4, 1),
+		Recompute: layout.Recompute{Granularity: layout.Full, NumLayers: 1}} // so that no layer keeps a mask beside it
+	activations := func(dropout bool) []int64 {
+		run := DefaultRun(90)
+		run.HiddenDropout = dropout
+		e, err := New(m, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stages, err := e.Estimate(&l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make([]int64, len(stages))
+		for i := range stages {
+			out[i] = stages[i].Activations
+		}
+		return out
+	}
+	without, with := activations(false), activations(true)
+	const mask = 4096 / 2 * 7168 // the tokens of a sequence parallel shard, of the hidden size
+	for stage, want := range []int64{4 * mask, 0, 0} {
+		if got := with[stage] - without[stage]; got != want {
+			t.Errorf("stage %d: %d bytes more with dropout, want %d", stage, got, want)
+		}
+	}
+}
+
 // Offload only moves: what a layer keeps on the GPU and on the host together is what it kept before.
 func TestOffloadMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

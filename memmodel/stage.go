@@ -198,6 +198,9 @@ func (s *shape) chunk(b *chunkBytes, k *chunk, a *activations) {
 	if k.mtp > 0 {
 		s.mtpChunk(b, k, a)
 	}
+	if k.input { // the mask is there before the first layer and after its backward (memory-findings.md C7)
+		b.saved += s.dropoutMask()
+	}
 	if k.embedding {
 		// At the end of the chunk's backward the embedding's gradient is made as a whole before it is added up.
 		b.backward.raise(b.saved, s.w*s.vocab*s.h)
