@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/evidence"
+	"github.com/moeplan/moeplan/layout/plan"
 )
 
 type contractCmd struct {
@@ -26,12 +28,9 @@ one that --variable names. The run is labelled training-equivalent, or benchmark
 Exit codes: 0 done; 2 the layout breaks a rule; 3 nothing fits; 80 usage.`
 }
 
-func (c *contractCmd) Run(ctx context.Context, s streams) error {
-	r, l, err := c.take(ctx, s.err)
-	if err != nil {
-		return err
-	}
-	contract := evidence.NewContract(r.Model, &l)
+// contractOf fills in what the plan knows: everything else is blank.
+func contractOf(r *plan.Request, l *layout.Layout) *evidence.Contract {
+	contract := evidence.NewContract(r.Model, l)
 	h := &contract.Hardware
 	h.SKU = r.Platform.ID
 	if r.Platform.Node.Known {
@@ -40,7 +39,22 @@ func (c *contractCmd) Run(ctx context.Context, s streams) error {
 	if r.Platform.Domain.Known {
 		h.Domain = r.Platform.Domain.Int()
 	}
-	contract.Workload.Grads, contract.Workload.Moments = c.Grads, c.Moments
+	dtype := func(bf16 bool) string {
+		if bf16 {
+			return "bf16"
+		}
+		return "fp32"
+	}
+	contract.Workload.Grads, contract.Workload.Moments = dtype(r.BF16Gradients), dtype(r.LowPrecisionMoments)
+	return contract
+}
+
+func (c *contractCmd) Run(ctx context.Context, s streams) error {
+	r, l, err := c.take(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	contract := contractOf(&r, &l)
 	for _, set := range c.Set {
 		path, value, ok := strings.Cut(set, "=")
 		if !ok {

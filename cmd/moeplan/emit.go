@@ -17,7 +17,7 @@ type emitCmd struct {
 	Slurm   bool   `help:"With --for launch: write an sbatch script."`
 	Release string `name:"megatron-version" default:"main" help:"Megatron-Core release that is to run it: 0.11 to main."`
 	Middle  bool   `name:"middle-stages" help:"With --for check: add stages that own no data, through a wrapper that nobody has tested."`
-	Save    string `placeholder:"DIR" help:"Write check.sh, launch.sh, launch.sbatch, bridge.txt and plan.json into a new or empty folder instead."`
+	Save    string `placeholder:"DIR" help:"Write check.sh, launch.sh, launch.sbatch, bridge.txt, contract.yaml and plan.json into a new or empty folder instead."`
 	Output  string `short:"o" enum:"script,json" default:"script" help:"Format: script or json."`
 }
 
@@ -35,7 +35,7 @@ func (c *emitCmd) Run(ctx context.Context, s streams) error {
 		if err := e.save(ctx, c.Save); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "written to %s: plan.json check.sh launch.sh launch.sbatch bridge.txt\n", c.Save)
+		_, err := fmt.Fprintf(s.out, "written to %s: plan.json check.sh launch.sh launch.sbatch bridge.txt contract.yaml\n", c.Save)
 		return err
 	}
 	text, value, err := e.emit(ctx, c.For, c.Slurm)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/evidence"
 	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 	"github.com/moeplan/moeplan/topology"
@@ -148,6 +150,13 @@ func (e *emitter) save(ctx context.Context, dir string) error {
 		}
 		files = append(files, struct{ name, text string }{f.name, text})
 	}
+	contract := contractOf(e.r, e.l)
+	contract.Judge()
+	var conditions strings.Builder
+	if err := evidence.WriteContract(&conditions, contract); err != nil {
+		return err
+	}
+	files = append(files, struct{ name, text string }{"contract.yaml", conditions.String()})
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
