@@ -170,3 +170,23 @@ func TestCheckExpects(t *testing.T) {
 		}
 	}
 }
+
+// Where the fullest stage owns no data, the script says so, and --middle-stages reaches it.
+func TestCheckNamesTheFullestStage(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		said bool
+	}{
+		{"--model qwen3-235b --gpus 256 tp2 pp16 vpp6 ep16 recompute=moe_act", true},                 // stage 1 has one layer more than stage 0
+		{"--middle-stages --model qwen3-235b --gpus 256 tp2 pp16 vpp6 ep16 recompute=moe_act", false}, // now it runs
+		{"--model qwen3-235b --gpus 256 tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm", false},        // stage 0 is the fullest
+	} {
+		var out, problems bytes.Buffer
+		if code := run(context.Background(), append([]string{"emit"}, strings.Fields(tt.args)...), &out, &problems); code != 0 {
+			t.Fatalf("%s: exit %d: %s", tt.args, code, &problems)
+		}
+		if said := strings.Contains(out.String(), "Stage 1 is predicted to be the fullest"); said != tt.said {
+			t.Errorf("%s: said %v, want %v", tt.args, said, tt.said)
+		}
+	}
+}

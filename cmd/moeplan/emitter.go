@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moeplan/moeplan/folding"
@@ -96,6 +97,10 @@ func (e *emitter) expect(ctx context.Context, check *megatron.Command) error {
 	for i := range check.Runs {
 		run := &check.Runs[i]
 		run.ExpectPeakAllocated = described.Stages[run.Stage].Memory.PeakAllocated
+	}
+	if worst := described.WorstStage; !slices.ContainsFunc(check.Runs, func(r megatron.Run) bool { return r.Stage == worst }) {
+		check.Comments = append(check.Comments, fmt.Sprintf("Stage %d is predicted to be the fullest, with %.1f GiB, and is not among these runs.",
+			worst, float64(described.Stages[worst].Memory.PeakAllocated)/(1<<30)))
 	}
 	return nil
 }

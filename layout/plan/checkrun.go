@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/memmodel"
 )
@@ -26,4 +28,15 @@ func (p *pricer) checkStages(l *layout.Layout, stages []memmodel.Stage) ([]memmo
 	run := *l
 	run.Dispatcher = layout.AllToAll
 	return estimator.Estimate(&run)
+}
+
+// CheckExpectation says in words what a check must show, and which fuller stage it cannot reach: a rank without data does
+// not train under the fake process group (layout-rules.md 4.3).
+func (p *Plan) CheckExpectation() string {
+	text := fmt.Sprintf("expect %.1f GiB allocated at the peak of stage %d", float64(p.CheckPeak)/float64(gib), p.CheckStage)
+	if m := &p.Stages[p.WorstStage].Memory; p.WorstStage != p.CheckStage && m.PeakAllocated > p.CheckPeak {
+		text += fmt.Sprintf("; the fullest, stage %d with %.1f GiB, is reached with --middle-stages alone, which nobody has tested",
+			p.WorstStage, float64(m.PeakAllocated)/float64(gib))
+	}
+	return text
 }

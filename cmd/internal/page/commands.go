@@ -19,7 +19,7 @@ func commandsOf(a *Answer, p *plan.Plan, best string) []command {
 	key := words(p.Key)
 	list := []command{
 		{"Check it on one GPU", fmt.Sprintf("moeplan emit --for check %s \\\n  %s \\\n  > check.sh", question, key),
-			fmt.Sprintf("under --fake-process-group; expect %s GiB allocated at the peak of stage %d", gibs(p.CheckPeak), p.CheckStage)},
+			"under --fake-process-group; " + p.CheckExpectation()},
 		{"Hold the logs of that check against the prediction", fmt.Sprintf("moeplan verify moeplan-check.rank*.log %s \\\n  %s", question, key), ""},
 		{"Launch it", fmt.Sprintf("moeplan emit --for launch %s \\\n  %s \\\n  > launch.sh", question, key),
 			"add --slurm for an sbatch script"},

@@ -166,9 +166,7 @@ func (p printer) check(m *arch.Model, r *plan.Result, flags string, files Files)
 	}
 	lines = append(lines, "  > check.sh")
 	p.section("CHECK", lines...)
-	p.prose("",
-		fmt.Sprintf("(one GPU, under --fake-process-group; expect %.1f GiB allocated at the peak of stage %d)",
-			float64(r.Plans[0].CheckPeak)/gib, r.Plans[0].CheckStage))
+	p.prose("", fmt.Sprintf("(one GPU, under --fake-process-group; %s)", r.Plans[0].CheckExpectation()))
 }
 
 // miss explains why nothing fits, and what would.
