@@ -37,8 +37,8 @@ func ExampleSearch() {
 	fmt.Println(best.Grade, best.WorstStage, best.Wall)
 	fmt.Println(len(result.Plans) == plan.DefaultTop, result.Searched.Legal > 1000)
 	// Output:
-	// tp2 cp1 dp8 pp16 | etp1 ep16 edp1 | 256 ranks
-	// fits 1 compute
+	// tp2 cp1 dp16 pp8 | etp1 ep32 edp1 | 256 ranks
+	// fits 0 communication
 	// true true
 }
 

@@ -139,11 +139,19 @@ func (p *pricer) compareSimplicity(a, b *candidate) int {
 	}
 	return cmp.Or(pipeline,
 		cmp.Compare(x.ETP, y.ETP), cmp.Compare(x.CP, y.CP), cmp.Compare(x.TP, y.TP),
-		cmp.Compare(recomputeWeight(x.Recompute), recomputeWeight(y.Recompute)),
+		cmp.Compare(costlyRecompute(x.Recompute), costlyRecompute(y.Recompute)),
 		cmp.Compare(p.leavesDomain(x), p.leavesDomain(y)),
 		-cmp.Compare(x.EP*x.PP, y.EP*y.PP), cmp.Compare(x.PP, y.PP),
 		cmp.Compare(a.tuned, b.tuned), compareKeys(x, y),
 	)
+}
+
+// costlyRecompute is recomputeWeight without layernorm: computing norms again is priced at a thousandth of a step (Qwen3-235B on
+// 256 H100: 26 ms of 29.9 s; moe_act is five times that), which must not decide between meshes. Here we depart from
+// ranking-findings.md 5.2.
+func costlyRecompute(r layout.Recompute) int {
+	r.Modules &^= layout.LayerNorm
+	return recomputeWeight(r)
 }
 
 // recomputeWeight counts modules; the whole MoE layer counts 4 and full recompute 10 (ranking-findings.md 5.2).

@@ -76,15 +76,17 @@ func (p printer) facts(label string, lines ...string) {
 	p.section(label, lines...)
 }
 
-// wrapLayout breaks a layout's text before split= where it would pass the width.
+// wrapLayout breaks a layout's text between words where it would pass the width, before split= first. Each line is a layout's
+// words too, so that lines can stand as arguments.
 func (p printer) wrapLayout(key string) []string {
-	if len(key)+labelWidth <= p.width {
+	width := p.width - labelWidth
+	if len(key) <= width {
 		return []string{key}
 	}
 	if i := strings.Index(key, "split="); i > 0 {
-		return []string{strings.TrimSpace(key[:i]), key[i:]}
+		return append(fold(key[:i], width, 0), fold(key[i:], width, 0)...)
 	}
-	return []string{key}
+	return fold(key, width, 0)
 }
 
 // fold breaks text between words so that no line passes width, unless a word does; lines after the first are indented.
