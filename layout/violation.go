@@ -31,14 +31,16 @@ const (
 
 // Violation is one rule that one layout breaks.
 type Violation struct {
-	Rule RuleID `json:"rule"`
+	Rule RuleID `json:"rule"` // stable kebab-case name; moeplan explain says more about it
 	// Constraint is the rule's number in the reference list of layout rules (or N1 to N7); "" for moeplan's own.
-	Constraint string    `json:"constraint"`
-	Severity   Severity  `json:"severity"`
-	NoticedAt  NoticedAt `json:"noticed_at"`
-	Message    string    `json:"message"` // the condition with its numbers
-	Repairs    []string  `json:"repairs"` // nearest legal choices; never nil in what Check returns
-	Source     string    `json:"source"`  // upstream path:line at NVIDIA/Megatron-LM@d98e8a64dd
+	Constraint string   `json:"constraint"`
+	Severity   Severity `json:"severity"` // error (the framework refuses or fails), hazard (it starts but is wrong or slow) or advice
+	// NoticedAt is the moment at which it shows: arguments, batch, config, process-groups, model-build, first-step,
+	// schedule, transformer-engine, or moeplan for what only moeplan sees.
+	NoticedAt NoticedAt `json:"noticed_at"`
+	Message   string    `json:"message"` // the condition with its numbers
+	Repairs   []string  `json:"repairs"` // nearest legal choices; [] if there is none
+	Source    string    `json:"source"`  // upstream path:line at NVIDIA/Megatron-LM@d98e8a64dd
 }
 
 // Error returns "rule: message".

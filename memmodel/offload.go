@@ -55,8 +55,8 @@ const offloadResidentGroups = 2
 // HostBytes is the host memory of one rank: pinned activations in flight, and for offloaded optimizer state a pinned
 // fp32 parameter, its gradient and both moments, 16 bytes an element (memory-model.md 2.5 and 5.1).
 type HostBytes struct {
-	Activations int64 `json:"activations"`
-	Optimizer   int64 `json:"optimizer"`
+	Activations int64 `json:"activations"` // bytes of offloaded activations in flight; 0 without offload
+	Optimizer   int64 `json:"optimizer"`   // bytes of offloaded optimizer state; 0 without offload
 	// TrafficPerStep is the bytes moved in both directions in one step.
 	TrafficPerStep int64 `json:"traffic_per_step"`
 }

@@ -16,8 +16,8 @@ type tally struct {
 
 // Tensor is one saved tensor of a layer.
 type Tensor struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
+	Name  string `json:"name"`  // in words
+	Bytes int64  `json:"bytes"` // of one layer and micro-batch, on one rank
 	// Recomputed says that the layout drops it after the forward pass and makes it again.
 	Recomputed bool `json:"recomputed,omitempty"`
 	// Offloaded says that it waits in host memory.

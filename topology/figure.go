@@ -73,7 +73,8 @@ func (f Figure) Int() int {
 
 // Text is a statement in words with its source; "" is unknown.
 type Text struct {
-	Value, Source string
+	Value  string `json:"value"`  // in words; "" is unknown
+	Source string `json:"source"` // a key of the catalogue's sources, or plain text; "" is unknown
 }
 
 // UnmarshalJSON accepts {"value", "source"}; either may be null.

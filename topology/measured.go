@@ -11,59 +11,59 @@ type Measured struct {
 
 // NCCL is collectives measured inside one node.
 type NCCL struct {
-	Source string    `json:"source"`
-	Fits   []NCCLFit `json:"fits"`
+	Source string    `json:"source"` // where it was measured; a key of the catalogue's sources, or plain text
+	Fits   []NCCLFit `json:"fits"`   // one of each operation and number of GPUs
 }
 
 // NCCLFit is time = alpha + wire bytes / bus bandwidth, fitted by weighted least squares to messages of at
 // least 1 MiB, beside what was measured at three sizes. On machines without NVLink an alpha can be negative:
 // the form does not hold there.
 type NCCLFit struct {
-	Op       string  `json:"op"` // all_gather, reduce_scatter, all_reduce, alltoall
-	GPUs     int     `json:"gpus"`
-	AlphaUS  float64 `json:"alpha_us"`
-	BusGBps  float64 `json:"busbw_gbps"`
-	At8MiB   float64 `json:"busbw_8MiB"` // GB/s of bus bandwidth
-	At64MiB  float64 `json:"busbw_64MiB"`
-	At512MiB float64 `json:"busbw_512MiB"`
+	Op       string  `json:"op"`           // all_gather, reduce_scatter, all_reduce or alltoall
+	GPUs     int     `json:"gpus"`         // of one node, that take part
+	AlphaUS  float64 `json:"alpha_us"`     // microseconds that a call takes whatever its size
+	BusGBps  float64 `json:"busbw_gbps"`   // fitted bus bandwidth, 1e9 bytes a second
+	At8MiB   float64 `json:"busbw_8MiB"`   // measured with messages of 8 MiB, 1e9 bytes a second of bus bandwidth
+	At64MiB  float64 `json:"busbw_64MiB"`  // measured with messages of 64 MiB, 1e9 bytes a second of bus bandwidth
+	At512MiB float64 `json:"busbw_512MiB"` // measured with messages of 512 MiB, 1e9 bytes a second of bus bandwidth
 }
 
 // GEMM is the fraction of the dense peak that matrix products reach.
 type GEMM struct {
-	Source string    `json:"source"`
-	BF16   Fractions `json:"bf16"`
-	FP8    Fractions `json:"fp8"`
-	NVFP4  Fractions `json:"nvfp4"`
+	Source string    `json:"source"` // where it was measured; a key of the catalogue's sources, or plain text
+	BF16   Fractions `json:"bf16"`   // of the BF16 peak
+	FP8    Fractions `json:"fp8"`    // of the FP8 peak
+	NVFP4  Fractions `json:"nvfp4"`  // of the FP4 peak
 }
 
 // Fractions are medians over large (both weight dimensions at least 4096) and small (1024 to 4096) shapes.
 type Fractions struct {
-	Large Figure `json:"large"`
-	Small Figure `json:"small"`
+	Large Figure `json:"large"` // of large shapes, 0 to 1; null if not measured
+	Small Figure `json:"small"` // of small shapes, 0 to 1; null if not measured
 }
 
 // Attention is the fraction of the BF16 peak that the causal forward kernel reaches.
 type Attention struct {
-	Source string           `json:"source"`
+	Source string           `json:"source"` // where it was measured; a key of the catalogue's sources, or plain text
 	Points []AttentionPoint `json:"points"` // by sequence length, ascending
 }
 
 // AttentionPoint is one measured sequence length.
 type AttentionPoint struct {
-	SeqLength int     `json:"seq_length"`
-	Fraction  float64 `json:"fraction"`
+	SeqLength int     `json:"seq_length"` // tokens
+	Fraction  float64 `json:"fraction"`   // of the BF16 peak, 0 to 1
 }
 
 // Series is a table of measured values whose unit its name says.
 type Series struct {
-	Name   string  `json:"name"`
-	Source string  `json:"source"`
-	Note   string  `json:"note"`
-	Points []Point `json:"points"`
+	Name   string  `json:"name"`   // the table; the unit of its values is part of it
+	Source string  `json:"source"` // where it was measured; a key of the catalogue's sources, or plain text
+	Note   string  `json:"note"`   // how to read it; "" if there is nothing to say
+	Points []Point `json:"points"` // in the source's order
 }
 
 // Point is one entry of a Series.
 type Point struct {
-	Label string  `json:"label"`
-	Value float64 `json:"value"`
+	Label string  `json:"label"` // what was measured: a shape, a size
+	Value float64 `json:"value"` // in the unit that the series' name says; a fraction where it says none
 }

@@ -16,22 +16,22 @@ type Platform struct {
 	Arch string `json:"arch"` // ampere, ada, hopper, blackwell, blackwell-ultra, cdna3, cdna4
 
 	SM           Figure `json:"sm"`                            // compute capability times ten: 90
-	MemoryGB     Figure `json:"memory_gb_marketed"`            // as sold
-	MemoryGiB    Figure `json:"memory_gib_nvidia_smi"`         // as nvidia-smi shows it: what the driver offers
-	HBMGBps      Figure `json:"hbm_gbps"`                      // memory bandwidth
-	BF16TFLOPS   Figure `json:"bf16_tflops_dense"`             // 1e12 FLOP/s
-	FP8TFLOPS    Figure `json:"fp8_tflops_dense"`              // unknown where the tensor cores have no FP8
-	FP4TFLOPS    Figure `json:"fp4_tflops_dense"`              // unknown where the tensor cores have no FP4
+	MemoryGB     Figure `json:"memory_gb_marketed"`            // as sold, 1e9 bytes
+	MemoryGiB    Figure `json:"memory_gib_nvidia_smi"`         // as nvidia-smi shows it, GiB: what the driver offers
+	HBMGBps      Figure `json:"hbm_gbps"`                      // memory bandwidth, 1e9 bytes a second
+	BF16TFLOPS   Figure `json:"bf16_tflops_dense"`             // 1e12 FLOP/s, without sparsity
+	FP8TFLOPS    Figure `json:"fp8_tflops_dense"`              // 1e12 FLOP/s; unknown where the tensor cores have no FP8
+	FP4TFLOPS    Figure `json:"fp4_tflops_dense"`              // 1e12 FLOP/s; unknown where the tensor cores have no FP4
 	Domain       Figure `json:"gpus_per_nvlink_domain"`        // 1: no NVLink
 	Node         Figure `json:"gpus_per_node"`                 // what one launcher process group shares a host with
-	NVLinkGBps   Figure `json:"nvlink_gbps_unidir_per_gpu"`    // inside the domain
+	NVLinkGBps   Figure `json:"nvlink_gbps_unidir_per_gpu"`    // 1e9 bytes a second, one direction of one GPU, inside the domain
 	NICGbit      Figure `json:"nic_gbit_per_gpu"`              // Gbit/s, out of the domain
-	HostLinkGBps Figure `json:"host_link_gbps_unidir_per_gpu"` // to host memory
-	HostMemoryGB Figure `json:"host_memory_gb_per_gpu"`        // one GPU's share of the host's memory
+	HostLinkGBps Figure `json:"host_link_gbps_unidir_per_gpu"` // 1e9 bytes a second, one direction of one GPU, to host memory
+	HostMemoryGB Figure `json:"host_memory_gb_per_gpu"`        // one GPU's share of the host's memory, 1e9 bytes
 
-	HostLink Text     `json:"host_link"` // "PCIe Gen5 x16"
-	Measured Measured `json:"measured"`
-	Notes    []string `json:"notes"`
+	HostLink Text     `json:"host_link"` // what joins GPU and host: "PCIe Gen5 x16"
+	Measured Measured `json:"measured"`  // what was measured on such machines; null parts were not
+	Notes    []string `json:"notes"`     // what to know about the figures, one sentence each
 
 	// Overridden names the figures that With replaced, in the order they were given.
 	Overridden []FigureID `json:"-"`

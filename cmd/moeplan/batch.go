@@ -39,21 +39,28 @@ type batchRequest struct {
 
 // batchAnswer is one line of output. What arithmetic does not define is null.
 type batchAnswer struct {
-	ID         json.RawMessage   `json:"id"`
-	Violations layout.Violations `json:"violations"`
-	Layout     *plan.Sizes       `json:"layout"`
-	Parameters *batchParameters  `json:"parameters"`
-	Stages     []plan.Stage      `json:"stages"`
-	StepTimeMS *float64          `json:"step_time_ms"`
-	TFLOPS     *float64          `json:"tflops_per_gpu"`
-	NVLink     *float64          `json:"nvlink_fraction"`
-	Unmodelled []string          `json:"unmodelled"`
-	Missing    string            `json:"missing,omitempty"`
+	ID         json.RawMessage   `json:"id"`         // the request's id, whatever JSON value that was; null if it had none
+	Violations layout.Violations `json:"violations"` // the rules that the command line breaks, in the order in which the framework would hit them; [] if none
+	Layout     *plan.Sizes       `json:"layout"`     // degrees and batch; null where no layout is defined
+	Parameters *batchParameters  `json:"parameters"` // elements of the model; null where none is defined
+	// Stages are one a pipeline rank, or the one of the rank that the request selects; null where memory is not defined
+	// (missing says why).
+	Stages []plan.Stage `json:"stages"`
+	// StepTimeMS is the estimated time of one step in ms; null without a platform, and where the step has no price.
+	StepTimeMS *float64 `json:"step_time_ms"`
+	// TFLOPS is model TFLOPS of one GPU (1e12 FLOP/s) in that step; null with step_time_ms.
+	TFLOPS *float64 `json:"tflops_per_gpu"`
+	// NVLink is the share, 0 to 1, of the hot communication's bytes that stays inside NVLink domains; null where it is not
+	// known.
+	NVLink     *float64 `json:"nvlink_fraction"`
+	Unmodelled []string `json:"unmodelled"`        // what the command line asks for and memory does not price; [] if nothing
+	Missing    string   `json:"missing,omitempty"` // why layout, parameters or stages are null; absent if none is
 }
 
+// batchParameters are elements of the whole model, not of one rank.
 type batchParameters struct {
-	Total  int64 `json:"total"`
-	Active int64 `json:"active"`
+	Total  int64 `json:"total"`  // all of them
+	Active int64 `json:"active"` // those that one token uses: of the experts its top-k and the shared ones
 }
 
 type batchError struct {

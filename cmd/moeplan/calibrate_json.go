@@ -5,7 +5,7 @@ import "github.com/moeplan/moeplan/topology/steptime/calibrate"
 // calibratedJSON is what calibrate -o json prints.
 type calibratedJSON struct {
 	GPU string `json:"gpu"` // platform of all runs
-	// Factors multiply the times of four parts of a step; 1 where no run depends on the part.
+	// Factors are what the times of four parts of a step are multiplied by; 1 where no run depends on the part.
 	Factors calibratedFactors `json:"factors"`
 	Runs    []calibratedRun   `json:"runs"` // in the order of the file
 	// Before, After and LeftOut are the sizes of the relative errors: without factors, with those fitted to all runs, and of

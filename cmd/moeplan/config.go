@@ -41,8 +41,8 @@ type configShowCmd struct {
 
 // settingRow is one setting as it holds.
 type settingRow struct {
-	Key   string  `json:"key"`
-	Value *string `json:"value"` // null if there is none
+	Key   string  `json:"key"`   // the flag's name without its dashes
+	Value *string `json:"value"` // as it was written; null if there is none
 	// From is flag, default, the environment variable, or file:line.
 	From string `json:"from"`
 }

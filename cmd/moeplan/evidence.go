@@ -38,17 +38,17 @@ Exit codes: 0 the evidence supports the claim; 1 a file cannot be read; 4 it doe
 
 // evidenceJSON is what a run proves under its contract; base and comparison are null without a second log.
 type evidenceJSON struct {
-	Contract   *evidence.Contract   `json:"contract"`
-	Run        *evidence.Assessment `json:"run"`
-	Base       *evidence.Assessment `json:"base"`
-	Comparison *evidence.Comparison `json:"comparison"`
+	Contract   *evidence.Contract   `json:"contract"`   // the contract as read; in it null is what it leaves blank
+	Run        *evidence.Assessment `json:"run"`        // what RUN.log shows
+	Base       *evidence.Assessment `json:"base"`       // what BASE.log shows; null without one
+	Comparison *evidence.Comparison `json:"comparison"` // the matched A/B of the two; null without BASE.log
 }
 
 // regressionJSON is an old run beside a new one.
 type regressionJSON struct {
-	Old        *evidence.Assessment `json:"old"`
-	New        *evidence.Assessment `json:"new"`
-	Regression *evidence.Regression `json:"regression"`
+	Old        *evidence.Assessment `json:"old"`        // what OLD.log shows
+	New        *evidence.Assessment `json:"new"`        // what NEW.log shows
+	Regression *evidence.Regression `json:"regression"` // how the new run differs from the old one
 }
 
 func (c *evidenceCmd) Run(s streams) error {

@@ -130,20 +130,23 @@ func nearest(word string, names []string) []string {
 
 // ruleJSON is a rule, explainedJSON all that can be explained.
 type ruleJSON struct {
-	Rule       layout.RuleID   `json:"rule"`
-	Constraint string          `json:"constraint"`
-	Severity   layout.Severity `json:"severity"`
-	NoticedAt  string          `json:"noticed_at"`
-	Condition  string          `json:"condition"`
-	Why        string          `json:"why"`
-	Source     string          `json:"source"`
+	Rule       layout.RuleID   `json:"rule"`       // the stable name, as violations carry it
+	Constraint string          `json:"constraint"` // number in the reference list of layout rules, or N1 to N7; "" for moeplan's own
+	Severity   layout.Severity `json:"severity"`   // error (the framework refuses or fails), hazard (it starts but is wrong or slow) or advice
+	// NoticedAt is the moment at which a broken rule shows: arguments, batch, config, process-groups, model-build,
+	// first-step, schedule, transformer-engine, or moeplan for what only moeplan sees.
+	NoticedAt string `json:"noticed_at"`
+	Condition string `json:"condition"` // what must hold, in one line
+	Why       string `json:"why"`       // what happens otherwise
+	Source    string `json:"source"`    // path:line of NVIDIA/Megatron-LM@d98e8a64dd, or what else it follows from
 	// Examples are a command line on either side of the rule.
 	Examples []megatron.Example `json:"examples"`
 }
 
+// explainedJSON is all that moeplan explain can explain.
 type explainedJSON struct {
-	Rules []ruleJSON `json:"rules"`
-	Terms []meaning  `json:"terms"`
+	Rules []ruleJSON `json:"rules"` // every rule of layouts and of command lines
+	Terms []meaning  `json:"terms"` // the words and abbreviations of the field
 }
 
 func ruleOf(r *layout.Rule) ruleJSON {
@@ -152,8 +155,8 @@ func ruleOf(r *layout.Rule) ruleJSON {
 
 // meaning is one word of the field as this program uses it.
 type meaning struct {
-	Name    string `json:"term"`
-	Meaning string `json:"meaning"`
+	Name    string `json:"term"`    // the word or abbreviation, such as EDP
+	Meaning string `json:"meaning"` // one line; with the Megatron-LM flag where there is one
 }
 
 // terms are DESIGN's words, and the abbreviations of Megatron.

@@ -35,9 +35,10 @@ tells is "other". A SQLite file is only read, and never through standard input.
 Exit codes: 0 done; 1 the file cannot be read; 80 usage.`
 }
 
+// overlapJSON is what a profiler trace shows of communication, computation and waiting.
 type overlapJSON struct {
-	Trace *evidence.Trace       `json:"trace"`
-	Wall  *evidence.WallVerdict `json:"wall"`
+	Trace *evidence.Trace       `json:"trace"` // the measured unions of kernels, device by device
+	Wall  *evidence.WallVerdict `json:"wall"`  // what the steps mostly wait for, and what would change that
 }
 
 func (c *overlapCmd) Run(s streams) error {

@@ -33,18 +33,22 @@ var groupKinds = []folding.GroupKind{
 	folding.GroupOptimizerInstance,
 }
 
+// ranksJSON is both meshes over all ranks, with the groups that Megatron-Core builds.
 type ranksJSON struct {
-	World     int                           `json:"world"`
-	TP        int                           `json:"tp"`
-	CP        int                           `json:"cp"`
-	DP        int                           `json:"dp"`
-	PP        int                           `json:"pp"`
-	ETP       int                           `json:"etp"`
-	EP        int                           `json:"ep"`
-	EDP       int                           `json:"edp"`
-	Order     string                        `json:"order"`
-	Instances int                           `json:"optimizer_instances"`
-	Groups    map[folding.GroupKind][][]int `json:"groups"`
+	World     int    `json:"world"`               // number of ranks, one a GPU: TP x CP x DP x PP, and ETP x EP x EDP x PP
+	TP        int    `json:"tp"`                  // tensor parallel size
+	CP        int    `json:"cp"`                  // context parallel size
+	DP        int    `json:"dp"`                  // data parallel size of dense layers, derived: world / (TP x CP x PP)
+	PP        int    `json:"pp"`                  // pipeline parallel size, of both meshes
+	ETP       int    `json:"etp"`                 // expert tensor parallel size; TP where --etp was not given
+	EP        int    `json:"ep"`                  // expert parallel size
+	EDP       int    `json:"edp"`                 // data parallel size of experts, derived: world / (ETP x EP x PP)
+	Order     string `json:"order"`               // rank order string; its first axis varies fastest
+	Instances int    `json:"optimizer_instances"` // distributed optimizer instances
+	// Groups are the groups of each family by its name, each group as its global ranks, groups and ranks in the framework's
+	// own order. The families are tp, cp, dp, dp_cp, pp, tp_cp, tp_pp, tp_dp, tp_dp_cp, ep, etp, edp, etp_ep, etp_ep_pp,
+	// embedding, position_embedding and optimizer_instance; all are always there.
+	Groups map[folding.GroupKind][][]int `json:"groups"`
 }
 
 func (c *ranksCmd) Run(s streams) error {

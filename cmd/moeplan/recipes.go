@@ -73,44 +73,48 @@ func stated(n int) string {
 
 // recipeJSON is a record under Megatron's names. What the source does not state is null.
 type recipeJSON struct {
-	ID             string   `json:"id"`
+	ID string `json:"id"` // r and four digits; stable
+	// Kind says where the record comes from: benchmark-recipe, library-recipe (a starting point, not tuned),
+	// published-benchmark, verification-card, modelzoo-best-practice, modelzoo-default, modelzoo-measured, tech-report,
+	// skill-config, skill-long-context, or a table of the Parallel Folding paper: paper-optimal-mapping,
+	// paper-strong-scaling, paper-context-scaling, paper-fp8.
 	Kind           string   `json:"kind"`
-	Task           string   `json:"task"`
-	Model          string   `json:"model"`
-	ModelID        *string  `json:"model_id"`
-	GPU            string   `json:"gpu"`
-	Platform       *string  `json:"platform"`
-	GPUs           *int     `json:"gpus"`
-	Precision      *string  `json:"precision"`
-	GlobalBatch    *int     `json:"global_batch_size"`
-	MicroBatch     *int     `json:"micro_batch_size"`
-	Sequence       *int     `json:"seq_length"`
-	TP             *int     `json:"tensor_model_parallel_size"`
-	CP             *int     `json:"context_parallel_size"`
-	PP             *int     `json:"pipeline_model_parallel_size"`
-	VPP            *int     `json:"virtual_pipeline_model_parallel_size"`
-	EP             *int     `json:"expert_model_parallel_size"`
-	ETP            *int     `json:"expert_tensor_parallel_size"`
-	Split          *string  `json:"pipeline_model_parallel_layout"`
-	Recompute      *string  `json:"recompute"`
-	Offload        *string  `json:"offload"`
-	Dispatcher     *string  `json:"dispatcher"`
-	EPOverlap      *bool    `json:"overlap_moe_expert_parallel_comm"`
-	Graphs         *string  `json:"cuda_graphs"`
-	Optimizer      *string  `json:"optimizer"`
-	GradsFP32      *bool    `json:"grad_reduce_in_fp32"`
-	Moments        *string  `json:"exp_avg_dtype"`
-	FSDP           bool     `json:"fsdp"`
-	TFLOPS         *float64 `json:"tflops_per_gpu"`
-	Tokens         *float64 `json:"tokens_per_second_per_gpu"`
-	StepMS         *float64 `json:"step_time_ms"`
-	MFU            *float64 `json:"mfu_percent"`
-	Container      *string  `json:"container"`
-	Note           *string  `json:"note"`
-	Inconsistent   bool     `json:"inconsistent"`
-	Source         string   `json:"source"`
-	LayoutText     string   `json:"layout"`
-	PrecisionWords *string  `json:"precision_text"`
+	Task           string   `json:"task"`                                 // pretrain, sft, peft, lora, or a word of the source, such as pretrain_performance
+	Model          string   `json:"model"`                                // as the source calls it
+	ModelID        *string  `json:"model_id"`                             // the catalogue's id, for --model; null for models that it does not have
+	GPU            string   `json:"gpu"`                                  // as the source calls it, in lower case
+	Platform       *string  `json:"platform"`                             // the catalogue's id, for --gpu; null for kinds that it does not have
+	GPUs           *int     `json:"gpus"`                                 // how many the whole run takes
+	Precision      *string  `json:"precision"`                            // bf16, fp16, fp8-tensorwise, fp8-blockwise, mxfp8 or nvfp4; null where not stated, or see precision_text
+	GlobalBatch    *int     `json:"global_batch_size"`                    // sequences a step
+	MicroBatch     *int     `json:"micro_batch_size"`                     // sequences a micro-batch
+	Sequence       *int     `json:"seq_length"`                           // tokens a sequence
+	TP             *int     `json:"tensor_model_parallel_size"`           // TP; null is not stated, which is not 1
+	CP             *int     `json:"context_parallel_size"`                // CP; null is not stated, which is not 1
+	PP             *int     `json:"pipeline_model_parallel_size"`         // PP; null is not stated, which is not 1
+	VPP            *int     `json:"virtual_pipeline_model_parallel_size"` // VPP, chunks per pipeline rank; null is not stated, which is not 1
+	EP             *int     `json:"expert_model_parallel_size"`           // EP; null is not stated, which is not 1
+	ETP            *int     `json:"expert_tensor_parallel_size"`          // ETP; null is not stated, which is not 1
+	Split          *string  `json:"pipeline_model_parallel_layout"`       // as Megatron-LM spells it, such as Et*4|(t*4|)*14tmL
+	Recompute      *string  `json:"recompute"`                            // none, full[:method:layers], selective, or modules with commas, known to moeplan or not
+	Offload        *string  `json:"offload"`                              // upstream's options, NAME or NAME=VALUE, with blanks between them
+	Dispatcher     *string  `json:"dispatcher"`                           // alltoall, allgather, deepep, hybridep, or flex where the backend is not stated
+	EPOverlap      *bool    `json:"overlap_moe_expert_parallel_comm"`     // whether expert communication is hidden behind the other micro-batch
+	Graphs         *string  `json:"cuda_graphs"`                          // what is captured: eager (nothing), router, attn, full-iteration or other
+	Optimizer      *string  `json:"optimizer"`                            // adam, muon or dist_muon
+	GradsFP32      *bool    `json:"grad_reduce_in_fp32"`                  // whether gradients are reduced in fp32; false is bf16
+	Moments        *string  `json:"exp_avg_dtype"`                        // type of Adam's two moments: fp32 or bf16
+	FSDP           bool     `json:"fsdp"`                                 // whether Megatron-FSDP shards parameters; false also where nothing is stated
+	TFLOPS         *float64 `json:"tflops_per_gpu"`                       // model TFLOPS of one GPU (1e12 FLOP/s), as published
+	Tokens         *float64 `json:"tokens_per_second_per_gpu"`            // as published, of one GPU
+	StepMS         *float64 `json:"step_time_ms"`                         // published step time in ms
+	MFU            *float64 `json:"mfu_percent"`                          // published model FLOPs utilisation in percent, 0 to 100
+	Container      *string  `json:"container"`                            // software that the figures were measured with
+	Note           *string  `json:"note"`                                 // what to know about the record
+	Inconsistent   bool     `json:"inconsistent"`                         // true if the record cannot run on the number of GPUs that it names
+	Source         string   `json:"source"`                               // repository@commit:path, or paper and table
+	LayoutText     string   `json:"layout"`                               // the text form, as moeplan takes it; what is not stated is left out
+	PrecisionWords *string  `json:"precision_text"`                       // the source's word for a precision that is none of ours; precision is then null
 }
 
 // unlessZero is nil for what is not stated.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +92,7 @@ func (c *commentsOf) describe(s *jsonschema.Schema, t reflect.Type, inline ast.E
 			inline = star.X
 		}
 	}
-	if special()[t] != nil {
+	if special()[t] != nil && s.Properties == nil {
 		return
 	}
 	switch t.Kind() {
@@ -180,7 +183,9 @@ func embeds(expr ast.Expr, name string) bool {
 func sentence(text, name string, keys map[string]string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if rest, ok := strings.CutPrefix(text, name+" "); ok {
-		text = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2")) + " " + rest
+		if text = keys[name] + " " + rest; keys[name] == "" {
+			text = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2")) + " " + rest
+		}
 		for _, verb := range []string{"is ", "are ", "says "} {
 			if short, ok := strings.CutPrefix(rest, verb); ok {
 				text = short
@@ -188,9 +193,47 @@ func sentence(text, name string, keys map[string]string) string {
 		}
 	}
 	for from, to := range keys {
-		if from != strings.ToUpper(from) { // TP and DP are words
+		if from != strings.ToUpper(from) && !slices.Contains(proper, from) { // TP and DP are words
 			text = regexp.MustCompile(`\b`+from+`\b`).ReplaceAllString(text, to)
 		}
 	}
-	return text
+	return regexp.MustCompile(`\bnil\b`).ReplaceAllString(text, "null")
+}
+
+// proper are names of fields that comments use as the names of things.
+var proper = []string{"Bridge", "Go", "GPUs", "Megatron", "NVLink", "PyTorch"}
+
+// TestEveryKeyIsDescribed: whoever reads a schema finds each of its keys explained.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	var walk func(s *jsonschema.Schema, path string) int
+	walk = func(s *jsonschema.Schema, path string) int {
+		if s == nil {
+			return 0
+		}
+		n := len(s.Properties)
+		for name, p := range s.Properties {
+			if p.Description == "" {
+				t.Errorf("%s/%s has no description: its field has no comment", path, name)
+			}
+			n += walk(p, path+"/"+name)
+		}
+		n += walk(s.Items, path+"/*")
+		if s.Properties == nil {
+			n += walk(s.AdditionalProperties, path+"/*")
+		}
+		return n
+	}
+	for _, o := range outputs {
+		text, err := os.ReadFile(filepath.Join("..", "..", "schema", o.name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s jsonschema.Schema
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		if walk(&s, o.name) == 0 {
+			t.Errorf("%s has no key: the walk does not find them", o.name)
+		}
+	}
 }

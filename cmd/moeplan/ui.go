@@ -67,9 +67,11 @@ func exitCode(err error) int {
 
 // errorJSON is an error where results are JSON.
 type errorJSON struct {
-	Error      string            `json:"error"`
+	Error string `json:"error"` // what was refused, the rule and the nearest legal values; several problems stand on lines of their own
+	// Exit is the exit code: 1 failure, 2 illegal layout, 3 nothing fits, 4 evidence deviates or does not support its claim,
+	// 80 usage.
 	Exit       int               `json:"exit"`
-	Violations layout.Violations `json:"violations,omitempty"`
+	Violations layout.Violations `json:"violations,omitempty"` // the rules that a layout breaks; absent where it is not about a layout
 }
 
 // complain writes an error and returns its exit code.

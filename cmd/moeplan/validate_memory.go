@@ -138,46 +138,52 @@ func furthest(rows []calibrate.Row, n int) []*calibrate.Row {
 
 // memoryJSON is what -o json prints.
 type memoryJSON struct {
-	Groups  []groupJSON  `json:"groups"`
-	Assumed []groupJSON  `json:"assumed"`
-	Aims    []aimJSON    `json:"aims"`
-	Records []recordJSON `json:"records"`
+	Groups  []groupJSON  `json:"groups"`  // the usable records, by set; a record stands in several
+	Assumed []groupJSON  `json:"assumed"` // sets of records that can be compared under an assumption only, never mixed with the others
+	Aims    []aimJSON    `json:"aims"`    // the accuracy that is asked for, and what is reached
+	Records []recordJSON `json:"records"` // every record, in the order of the source
 }
 
+// groupJSON is a set of records with its errors.
 type groupJSON struct {
-	Name      string         `json:"name"`
-	AfterStep statisticsJSON `json:"after_step"`
-	Peak      statisticsJSON `json:"peak"`
+	Name      string         `json:"name"`       // the set, in words
+	AfterStep statisticsJSON `json:"after_step"` // of memory allocated between steps
+	Peak      statisticsJSON `json:"peak"`       // of the largest allocated memory
 }
 
 // statisticsJSON holds relative errors: 0.01 is 1 %.
 type statisticsJSON struct {
-	Records    int     `json:"records"`
-	Median     float64 `json:"median"`
-	MedianSize float64 `json:"median_size"`
-	P90        float64 `json:"p90"`
-	Worst      float64 `json:"worst"`
-	WorstID    string  `json:"worst_id,omitempty"`
+	Records    int     `json:"records"`            // how many have both figures; the errors are 0 where this is
+	Median     float64 `json:"median"`             // of the signed errors, predicted over measured less 1: above 0 is too much predicted
+	MedianSize float64 `json:"median_size"`        // median of the sizes of the errors
+	P90        float64 `json:"p90"`                // nine in ten sizes are at most this
+	Worst      float64 `json:"worst"`              // the largest size of an error
+	WorstID    string  `json:"worst_id,omitempty"` // the record that worst is of; absent without records
 }
 
+// aimJSON is one accuracy goal for one set of usable records.
 type aimJSON struct {
-	Name    string   `json:"name"`
-	Records int      `json:"records"`
-	Asked   string   `json:"asked"`
+	Name    string `json:"name"`    // the set and the figure, such as "dense, peak"
+	Records int    `json:"records"` // how many it is about
+	Asked   string `json:"asked"`   // in words: a share of records within an error, or a median error
+	// Reached is, as asked says, the share of the records within (0 to 1, more is better) or their median error (0.01 is 1
+	// %, less is better).
 	Reached float64  `json:"reached"`
-	Met     bool     `json:"met"`
-	Outside []string `json:"outside"`
+	Met     bool     `json:"met"`     // whether the goal is reached
+	Outside []string `json:"outside"` // ids of the records that are not within, the worst first
 }
 
+// recordJSON is one measured run, predicted and measured. Bytes are of one rank: the one that the source reports, or the
+// fullest where it reports a maximum.
 type recordJSON struct {
-	ID                      string `json:"id"`
-	Model                   string `json:"model"`
-	Use                     string `json:"use"`
-	Reason                  string `json:"reason,omitempty"`
-	PredictedAfterStepBytes int64  `json:"predicted_after_step_bytes"`
-	MeasuredAfterStepBytes  int64  `json:"measured_after_step_bytes"`
-	PredictedPeakBytes      int64  `json:"predicted_peak_bytes"`
-	MeasuredPeakBytes       int64  `json:"measured_peak_bytes"`
+	ID                      string `json:"id"`                         // m and four digits; stable
+	Model                   string `json:"model"`                      // the run's model or test, as its source names it
+	Use                     string `json:"use"`                        // usable, conditional (under the assumption that reason names) or unusable (compared with nothing)
+	Reason                  string `json:"reason,omitempty"`           // why it is not usable, or why the model refuses it; absent if there is nothing to say
+	PredictedAfterStepBytes int64  `json:"predicted_after_step_bytes"` // torch.cuda.memory_allocated() between steps; 0 where nothing was predicted
+	MeasuredAfterStepBytes  int64  `json:"measured_after_step_bytes"`  // 0 where it was not measured, or nothing was predicted
+	PredictedPeakBytes      int64  `json:"predicted_peak_bytes"`       // torch.cuda.max_memory_allocated(); 0 where nothing was predicted
+	MeasuredPeakBytes       int64  `json:"measured_peak_bytes"`        // 0 where it was not measured, or nothing was predicted
 }
 
 func memoryAsJSON(r *calibrate.Report) *memoryJSON {

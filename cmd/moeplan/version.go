@@ -15,16 +15,17 @@ type versionCmd struct {
 
 // build is what a binary is made of: the program, and the data in it.
 type build struct {
-	Version  string `json:"version"`
+	Version  string `json:"version"`  // of the release; "devel" for a build from a working tree
 	Revision string `json:"revision"` // commit; "" where the build does not say
-	Modified bool   `json:"modified"` // of a tree that is not that commit
-	Go       string `json:"go"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
+	Modified bool   `json:"modified"` // whether the tree was not that commit
+	Go       string `json:"go"`       // version of the Go compiler
+	OS       string `json:"os"`       // as Go names it: linux, darwin, windows
+	Arch     string `json:"arch"`     // as Go names it: amd64, arm64
 	// Megatron is the state of the framework that rules and flags are read from.
 	Megatron string `json:"megatron_lm"`
 
-	Models    int `json:"models"`
+	Models int `json:"models"` // models in the catalogue
+	// GPU platforms in the catalogue
 	Platforms int `json:"platforms"`
 }
 

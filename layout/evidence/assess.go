@@ -26,42 +26,46 @@ const (
 
 // Losses are those of the steady window.
 type Losses struct {
-	First Value `json:"first"`
-	Last  Value `json:"last"`
+	First Value `json:"first"` // in its first logged iteration; a string ("NaN", "Infinity") for what JSON has no number for
+	Last  Value `json:"last"`  // in its last logged iteration; a string for what JSON has no number for
 	// NotFinite counts lines with a loss or gradient norm that is no number, or with no loss though a step was taken.
 	NotFinite int `json:"not_finite"`
 }
 
 // Assessment is what one run shows under its contract.
 type Assessment struct {
-	Log       string    `json:"log"`
-	Contract  *Contract `json:"-"`
+	Log      string    `json:"log"` // the file, as it was named
+	Contract *Contract `json:"-"`
+	// Candidate is the contract's: training-equivalent, or benchmark-only where the run leaves something out that training
+	// does.
 	Candidate Candidate `json:"candidate"`
-	Reasons   []string  `json:"reasons"`
+	Reasons   []string  `json:"reasons"` // why it is benchmark-only; [] if it is not
+	// Judgement is supported, rejected (problems say why), not-rejected (a screen that found nothing, which accepts nothing)
+	// or not-supported (nothing is wrong, and gaps say what is not shown).
 	Judgement Judgement `json:"judgement"`
-	Asked     Strength  `json:"strength_asked"`
-	Reached   Strength  `json:"strength_reached"`
-	Runs      int       `json:"runs_in_log"` // the last one counts
-	Window    Window    `json:"window"`
-	Time      StepTimes `json:"step_time"`
+	Asked     Strength  `json:"strength_asked"`   // the evidence that was asked for: screen or validation
+	Reached   Strength  `json:"strength_reached"` // none, screen (6 steady steps on) or validation (50 in a declared window)
+	Runs      int       `json:"runs_in_log"`      // how many the log holds; the last one counts
+	Window    Window    `json:"window"`           // the steady iterations that the figures are of; zeros where times mean nothing
+	Time      StepTimes `json:"step_time"`        // null figures where times mean nothing: a profiled run, or a fake process group
 
-	TFLOPS       Value `json:"tflops_per_gpu"`
-	MFU          Value `json:"mfu"` // of the peak of the contract's precision
-	Tokens       Value `json:"tokens_per_second"`
-	TokensPerGPU Value `json:"tokens_per_second_per_gpu"`
+	TFLOPS       Value `json:"tflops_per_gpu"`            // median of the window, 1e12 FLOP/s, as the log prints it; null if it does not
+	MFU          Value `json:"mfu"`                       // model FLOPs utilisation, 0 to 1 of the peak of the contract's precision; null if one is unknown
+	Tokens       Value `json:"tokens_per_second"`         // of all GPUs; null where time, batch or seq_length is unknown
+	TokensPerGPU Value `json:"tokens_per_second_per_gpu"` // null where tokens_per_second is, or the number of GPUs is unknown
 
-	Loss    Losses `json:"loss"`
-	Skipped int    `json:"skipped_iterations"` // in the whole last run
-	NaN     int    `json:"nan_iterations"`
+	Loss    Losses `json:"loss"`               // null figures where the log shows none
+	Skipped int    `json:"skipped_iterations"` // in the whole last run, as the framework counts them
+	NaN     int    `json:"nan_iterations"`     // in the whole last run, as the framework counts them
 
-	PeakAllocated Bytes `json:"peak_allocated"` // of the fullest rank that reported
-	PeakReserved  Bytes `json:"peak_reserved"`
-	PeakIteration int   `json:"peak_iteration"` // after which it was reported
-	MemoryRanks   int   `json:"memory_ranks"`
-	OutOfMemory   int   `json:"out_of_memory"`
+	PeakAllocated Bytes `json:"peak_allocated"` // bytes, of the fullest rank that reported; null if none did
+	PeakReserved  Bytes `json:"peak_reserved"`  // bytes, of the rank that reserved most; null if none reported it
+	PeakIteration int   `json:"peak_iteration"` // after which peak_allocated was reported; 0 if it is null
+	MemoryRanks   int   `json:"memory_ranks"`   // ranks that reported memory; 0: the peaks are null
+	OutOfMemory   int   `json:"out_of_memory"`  // errors of that kind in the log
 
-	Features   []FeatureCheck `json:"features"`
-	Checkpoint Checkpoint     `json:"checkpoint"`
+	Features   []FeatureCheck `json:"features"`   // what the contract asks for, proven or not
+	Checkpoint Checkpoint     `json:"checkpoint"` // whether saving and loading was seen to work
 	// Problems reject; Gaps are what the claim still needs; Notes neither.
 	Problems []string `json:"problems"`
 	Gaps     []string `json:"gaps"`

@@ -20,22 +20,23 @@ const (
 // Comparison is a run against its base.
 type Comparison struct {
 	Variable string `json:"variable"` // the one field that differs; "" without a match
-	From     string `json:"from"`
-	To       string `json:"to"`
-	Matched  bool   `json:"matched"`
-	Effect   Effect `json:"effect"`
-	// Change is the run's step time over the base's, less 1; unknown without a match or times.
+	From     string `json:"from"`     // the variable's value in the base run; "" if it is blank
+	To       string `json:"to"`       // the variable's value in the run; "" if it is blank
+	Matched  bool   `json:"matched"`  // whether nothing but the variable differs; without that there is no verdict
+	Effect   Effect `json:"effect"`   // faster, slower, inside-noise, or no-verdict (why says why)
+	// Change is the run's step time over the base's, less 1: 0.01 is 1 % slower; null without a match or times.
 	Change Value `json:"step_time_change"`
 	// Noise is how large a change must be to count: the larger of the contract's and twice the standard error of the difference.
 	Noise Value `json:"noise"`
-	// Throughput and MFU changes, which a change of precision needs beside the time.
+	// TokensChange is that of tokens per second and GPU, run over base, less 1, which a change of precision needs beside the
+	// time; null if one is unknown.
 	TokensChange Value `json:"tokens_change"`
-	MFUChange    Value `json:"mfu_change"`
+	MFUChange    Value `json:"mfu_change"` // of the model FLOPs utilisation, run over base, less 1; null if one is unknown
 	// Others are fields and arguments that differ beside the variable.
 	Others []string `json:"others"`
 	// Unknown are fields that one contract leaves blank.
 	Unknown []string `json:"unknown"`
-	Why     string   `json:"why"`
+	Why     string   `json:"why"` // what keeps from a verdict, or decides it; "" where the figures say all
 }
 
 // BaseOf is the contract of the base run that a contract declares: its variable at the value base. nil if it declares none.
@@ -147,11 +148,11 @@ func (c *Comparison) Holds(asked Strength) bool {
 
 // Changed is one thing that differs between an old and a new run.
 type Changed struct {
-	What   string `json:"what"`
-	Kind   string `json:"kind"` // contract, argument, software, time or memory
-	Old    string `json:"old"`
-	New    string `json:"new"`
-	Change Value  `json:"change"` // new over old, less 1
+	What   string `json:"what"`   // the path of a contract's field, the name of an argument or a package, or a figure in words
+	Kind   string `json:"kind"`   // contract, argument, software, time or memory
+	Old    string `json:"old"`    // in the old run, a figure with its unit; "" or "not given" where nothing was set
+	New    string `json:"new"`    // in the new run, a figure with its unit; "" or "not given" where nothing was set
+	Change Value  `json:"change"` // new over old, less 1; null for what is no figure
 	// Beyond says that a change of time or memory is larger than its noise.
 	Beyond bool `json:"beyond_noise"`
 }
@@ -162,8 +163,8 @@ type Regression struct {
 	// contract.
 	Effects     []Changed `json:"effects"`
 	Differences []Changed `json:"differences"`
-	Worse       bool      `json:"worse"` // some effect is, beyond its noise
-	Conclusion  string    `json:"conclusion"`
+	Worse       bool      `json:"worse"`      // some effect is, beyond its noise
+	Conclusion  string    `json:"conclusion"` // one sentence; it names no cause, which takes an A/B of one variable
 }
 
 // memoryNoise is the change of a peak that says nothing: allocations repeat to well below a percent.

@@ -24,209 +24,88 @@ const (
 // empty string and a null number are unknown.
 //
 // The fields and their order are the table contractFields; their keys are Megatron's flag names with underscores where a
-// flag exists.
+// flag exists. MarshalJSON writes them; the tags only say which comment describes which key.
 type Contract struct {
-	Variable string // the path of the field under test, such as "layout.moe_token_dispatcher"; "" for a baseline
-	Base     string // its value in the run that is compared with; "" if there is none
-	// Candidate and Reasons are derived by Judge and must be right in a file.
-	Candidate Candidate
-	Reasons   []string
+	// Variable is the path of the one field under test, such as "layout.moe_token_dispatcher"; unknown for a baseline.
+	Variable string `json:"variable"`
+	Base     string `json:"base"` // its value in the run that is compared with; unknown if there is none
+	// Candidate is training-equivalent, or benchmark-only where the run leaves something out that training does. It and
+	// Reasons are derived by Judge and must be right in a file.
+	Candidate Candidate `json:"candidate"`
+	Reasons   []string  `json:"reasons"` // why it is benchmark-only; [] if it is not
 
 	Software struct {
-		Framework, MegatronCore, MegatronCoreCommit, Bridge, BridgeCommit string
-		TransformerEngine, PyTorch, Container, CUDA, NCCL, Driver         string
-	}
+		Framework          string `json:"framework"`                  // megatron-lm or megatron-bridge
+		MegatronCore       string `json:"megatron_core_version"`      // as the package states it
+		MegatronCoreCommit string `json:"megatron_core_commit"`       // of Megatron-LM, for a checkout
+		Bridge             string `json:"megatron_bridge_version"`    // as the package states it
+		BridgeCommit       string `json:"megatron_bridge_commit"`     // of Megatron-Bridge, for a checkout
+		TransformerEngine  string `json:"transformer_engine_version"` // as the package states it
+		PyTorch            string `json:"pytorch_version"`            // as torch.__version__ states it
+		Container          string `json:"container"`                  // image with its digest
+		CUDA               string `json:"cuda_version"`               // of the toolkit that PyTorch was built with
+		NCCL               string `json:"nccl_version"`               // of the library that was loaded
+		Driver             string `json:"driver_version"`             // as nvidia-smi states it
+	} `json:"software"` // what runs
 	Hardware struct {
-		GPUs           int
-		SKU            string
-		Node, Domain   int // GPUs
-		Nodes, Network string
-	}
+		GPUs    int    `json:"gpus"`                   // of the whole run
+		SKU     string `json:"sku"`                    // kind of GPU; the id of a platform, so that the model FLOPs utilisation is known
+		Node    int    `json:"gpus_per_node"`          // that share a host
+		Domain  int    `json:"gpus_per_nvlink_domain"` // 1: no NVLink
+		Nodes   string `json:"nodes"`                  // which ones, or the allocation
+		Network string `json:"network"`                // rails and switches between the domains
+	} `json:"hardware"` // what it runs on
 	Launch struct {
-		Launcher    string
-		Environment []string // NAME=VALUE
-	}
+		Launcher    string   `json:"launcher"`    // such as torchrun or srun
+		Environment []string `json:"environment"` // NAME=VALUE, one an item
+	} `json:"launch"` // how it is started
 	Workload struct {
-		Model, Task, Data, Tokenizer string
-		Routing                      string // learned or forced
-		CapacityFactor               string // "" keeps every token
-		SeqLength, MBS, GBS          int
-		Precision, Grads, Moments    string
-		Optimizer                    string // adam, ..., none
-		Checkpoint                   string // path, or none
-	}
+		Model          string `json:"model"`                      // id of the catalogue, or a name of one's own
+		Task           string `json:"task"`                       // pretrain, finetune, sft or rl
+		Data           string `json:"data_path"`                  // mock for synthetic data
+		Tokenizer      string `json:"tokenizer"`                  // type or path
+		Routing        string `json:"routing"`                    // learned, forced (--moe-router-force-load-balancing), or none for a dense model
+		CapacityFactor string `json:"moe_expert_capacity_factor"` // unknown: every token is kept
+		SeqLength      int    `json:"seq_length"`                 // tokens a sequence
+		MBS            int    `json:"micro_batch_size"`           // sequences a micro-batch
+		GBS            int    `json:"global_batch_size"`          // sequences a step
+		Precision      string `json:"precision"`                  // bf16, fp16, fp8-tensorwise, fp8-blockwise, mxfp8 or nvfp4
+		Grads          string `json:"main_grads_dtype"`           // fp32 or bf16
+		Moments        string `json:"exp_avg_dtype"`              // of Adam's two moments: fp32, bf16, fp16 or fp8
+		Optimizer      string `json:"optimizer"`                  // such as adam; none: steps are not taken
+		Checkpoint     string `json:"save"`                       // where checkpoints go; none: not written
+	} `json:"workload"` // what is trained
 	Layout struct {
-		TP, CP, PP, VPP, EP, ETP                             int
-		Split, Order                                         string
-		SP                                                   bool
-		Dispatcher                                           string
-		EPOverlap, DelayWgrad, SharedOverlap                 bool
-		GradOverlap, ParamOverlap, TPOverlap                 bool
-		Recompute, Offload, GraphImpl, GraphScope, OtherArgs string
-	}
+		TP            int    `json:"tensor_model_parallel_size"`           // TP
+		CP            int    `json:"context_parallel_size"`                // CP
+		PP            int    `json:"pipeline_model_parallel_size"`         // PP
+		VPP           int    `json:"virtual_pipeline_model_parallel_size"` // chunks per pipeline rank; 1: not interleaved
+		EP            int    `json:"expert_model_parallel_size"`           // EP
+		ETP           int    `json:"expert_tensor_parallel_size"`          // ETP
+		Split         string `json:"pipeline_model_parallel_layout"`       // Megatron-LM's pipeline layout string
+		Order         string `json:"order"`                                // rank order string; its first axis varies fastest
+		SP            bool   `json:"sequence_parallel"`                    // --sequence-parallel
+		Dispatcher    string `json:"moe_token_dispatcher"`                 // alltoall, allgather, deepep, hybridep, or none for a dense model
+		EPOverlap     bool   `json:"overlap_moe_expert_parallel_comm"`     // expert communication hidden behind the other micro-batch
+		DelayWgrad    bool   `json:"delay_wgrad_compute"`                  // weight gradients computed later, to widen that window
+		SharedOverlap bool   `json:"moe_shared_expert_overlap"`            // the shared expert hides communication instead
+		GradOverlap   bool   `json:"overlap_grad_reduce"`                  // gradients reduced under the backward pass
+		ParamOverlap  bool   `json:"overlap_param_gather"`                 // parameters gathered under the forward pass
+		TPOverlap     bool   `json:"tp_comm_overlap"`                      // all-gather and reduce-scatter of TP hidden under their GEMMs
+		Recompute     string `json:"recompute"`                            // none, full, or modules with commas between them
+		Offload       string `json:"offload"`                              // none, or what is offloaded to host memory
+		GraphImpl     string `json:"cuda_graph_impl"`                      // none, local, transformer_engine or full_iteration
+		GraphScope    string `json:"cuda_graph_scope"`                     // modules that graphs hold
+		OtherArgs     string `json:"other_args"`                           // what else the command line sets
+	} `json:"layout"` // the layout, under Megatron's flag names
 	Measure struct {
-		Strength  string // screen or validation
-		WarmUp    int    // iterations at the start that never count
-		First     int    // declared steady window, both included; 0: none declared
-		Last      int
-		Profiled  bool
-		Tolerance float64 // smallest difference of step time, in percent, that one run each can show
-	}
-}
-
-// entry is one field of a contract.
-type entry struct {
-	section, key string
-	what         string // for the comment
-	choices      []string
-	into         func(*Contract) any // *string, *int, *bool, *float64 or *[]string
-}
-
-// ContractField is one field of a contract, for forms and schemas.
-type ContractField struct {
-	Section, Key string
-	// What says what belongs there, "" where the key says it all.
-	What string
-	// Choices are the values that it takes; nil takes any.
-	Choices []string
-	// Type is that of its JSON form: string, integer, boolean, number or array.
-	Type string
-}
-
-// ContractFields lists the fields of a contract in their order.
-func ContractFields() []ContractField {
-	var c Contract
-	out := make([]ContractField, len(contractFields))
-	for i := range contractFields {
-		e := &contractFields[i]
-		out[i] = ContractField{Section: e.section, Key: e.key, What: e.what, Choices: e.choices}
-		switch e.into(&c).(type) {
-		case *int:
-			out[i].Type = "integer"
-		case *bool:
-			out[i].Type = "boolean"
-		case *float64:
-			out[i].Type = "number"
-		case *[]string:
-			out[i].Type = "array"
-		default:
-			out[i].Type = "string"
-		}
-	}
-	return out
-}
-
-func (e *entry) path() string { return e.section + "." + e.key }
-
-func str(section, key, what string, into func(*Contract) *string, choices ...string) entry {
-	return entry{section, key, what, choices, func(c *Contract) any { return into(c) }}
-}
-
-func num(section, key, what string, into func(*Contract) *int) entry {
-	return entry{section, key, what, nil, func(c *Contract) any { return into(c) }}
-}
-
-func flag(section, key, what string, into func(*Contract) *bool) entry {
-	return entry{section, key, what, nil, func(c *Contract) any { return into(c) }}
-}
-
-// contractFields is the table of all fields: issue item 3, in its order.
-var contractFields = []entry{
-	str("software", "framework", "", func(c *Contract) *string { return &c.Software.Framework }, "", "megatron-lm", "megatron-bridge"),
-	str("software", "megatron_core_version", "", func(c *Contract) *string { return &c.Software.MegatronCore }),
-	str("software", "megatron_core_commit", "", func(c *Contract) *string { return &c.Software.MegatronCoreCommit }),
-	str("software", "megatron_bridge_version", "", func(c *Contract) *string { return &c.Software.Bridge }),
-	str("software", "megatron_bridge_commit", "", func(c *Contract) *string { return &c.Software.BridgeCommit }),
-	str("software", "transformer_engine_version", "", func(c *Contract) *string { return &c.Software.TransformerEngine }),
-	str("software", "pytorch_version", "", func(c *Contract) *string { return &c.Software.PyTorch }),
-	str("software", "container", "image with its digest", func(c *Contract) *string { return &c.Software.Container }),
-	str("software", "cuda_version", "", func(c *Contract) *string { return &c.Software.CUDA }),
-	str("software", "nccl_version", "", func(c *Contract) *string { return &c.Software.NCCL }),
-	str("software", "driver_version", "", func(c *Contract) *string { return &c.Software.Driver }),
-
-	num("hardware", "gpus", "", func(c *Contract) *int { return &c.Hardware.GPUs }),
-	str("hardware", "sku", "", func(c *Contract) *string { return &c.Hardware.SKU }),
-	num("hardware", "gpus_per_node", "", func(c *Contract) *int { return &c.Hardware.Node }),
-	num("hardware", "gpus_per_nvlink_domain", "", func(c *Contract) *int { return &c.Hardware.Domain }),
-	str("hardware", "nodes", "which ones, or the allocation", func(c *Contract) *string { return &c.Hardware.Nodes }),
-	str("hardware", "network", "rails and switches between the domains", func(c *Contract) *string { return &c.Hardware.Network }),
-
-	str("launch", "launcher", "such as torchrun or srun", func(c *Contract) *string { return &c.Launch.Launcher }),
-	{"launch", "environment", "NAME=VALUE, one an item", nil, func(c *Contract) any { return &c.Launch.Environment }},
-
-	str("workload", "model", "", func(c *Contract) *string { return &c.Workload.Model }),
-	str("workload", "task", "", func(c *Contract) *string { return &c.Workload.Task }, "", "pretrain", "finetune", "sft", "rl"),
-	str("workload", "data_path", "mock for synthetic data", func(c *Contract) *string { return &c.Workload.Data }),
-	str("workload", "tokenizer", "", func(c *Contract) *string { return &c.Workload.Tokenizer }),
-	str("workload", "routing", "forced: --moe-router-force-load-balancing", func(c *Contract) *string { return &c.Workload.Routing }, "learned", "forced", "none"),
-	str("workload", "moe_expert_capacity_factor", "blank keeps every token", func(c *Contract) *string { return &c.Workload.CapacityFactor }),
-	num("workload", "seq_length", "", func(c *Contract) *int { return &c.Workload.SeqLength }),
-	num("workload", "micro_batch_size", "", func(c *Contract) *int { return &c.Workload.MBS }),
-	num("workload", "global_batch_size", "", func(c *Contract) *int { return &c.Workload.GBS }),
-	str("workload", "precision", "", func(c *Contract) *string { return &c.Workload.Precision }, "bf16", "fp16", "fp8-tensorwise", "fp8-blockwise", "mxfp8", "nvfp4"),
-	str("workload", "main_grads_dtype", "", func(c *Contract) *string { return &c.Workload.Grads }, "fp32", "bf16"),
-	str("workload", "exp_avg_dtype", "", func(c *Contract) *string { return &c.Workload.Moments }, "fp32", "bf16", "fp16", "fp8"),
-	str("workload", "optimizer", "none: steps are not taken", func(c *Contract) *string { return &c.Workload.Optimizer }),
-	str("workload", "save", "where checkpoints go; none: not written", func(c *Contract) *string { return &c.Workload.Checkpoint }),
-
-	num("layout", "tensor_model_parallel_size", "", func(c *Contract) *int { return &c.Layout.TP }),
-	num("layout", "context_parallel_size", "", func(c *Contract) *int { return &c.Layout.CP }),
-	num("layout", "pipeline_model_parallel_size", "", func(c *Contract) *int { return &c.Layout.PP }),
-	num("layout", "virtual_pipeline_model_parallel_size", "1: not interleaved", func(c *Contract) *int { return &c.Layout.VPP }),
-	num("layout", "expert_model_parallel_size", "", func(c *Contract) *int { return &c.Layout.EP }),
-	num("layout", "expert_tensor_parallel_size", "", func(c *Contract) *int { return &c.Layout.ETP }),
-	str("layout", "pipeline_model_parallel_layout", "", func(c *Contract) *string { return &c.Layout.Split }),
-	str("layout", "order", "", func(c *Contract) *string { return &c.Layout.Order }),
-	flag("layout", "sequence_parallel", "", func(c *Contract) *bool { return &c.Layout.SP }),
-	str("layout", "moe_token_dispatcher", "", func(c *Contract) *string { return &c.Layout.Dispatcher }, "alltoall", "allgather", "deepep", "hybridep", "none"),
-	flag("layout", "overlap_moe_expert_parallel_comm", "", func(c *Contract) *bool { return &c.Layout.EPOverlap }),
-	flag("layout", "delay_wgrad_compute", "", func(c *Contract) *bool { return &c.Layout.DelayWgrad }),
-	flag("layout", "moe_shared_expert_overlap", "", func(c *Contract) *bool { return &c.Layout.SharedOverlap }),
-	flag("layout", "overlap_grad_reduce", "", func(c *Contract) *bool { return &c.Layout.GradOverlap }),
-	flag("layout", "overlap_param_gather", "", func(c *Contract) *bool { return &c.Layout.ParamOverlap }),
-	flag("layout", "tp_comm_overlap", "", func(c *Contract) *bool { return &c.Layout.TPOverlap }),
-	str("layout", "recompute", "none, full, or modules", func(c *Contract) *string { return &c.Layout.Recompute }),
-	str("layout", "offload", "", func(c *Contract) *string { return &c.Layout.Offload }),
-	str("layout", "cuda_graph_impl", "", func(c *Contract) *string { return &c.Layout.GraphImpl }, "none", "local", "transformer_engine", "full_iteration"),
-	str("layout", "cuda_graph_scope", "", func(c *Contract) *string { return &c.Layout.GraphScope }),
-	str("layout", "other_args", "what else the command line sets", func(c *Contract) *string { return &c.Layout.OtherArgs }),
-
-	str("measure", "strength", "a screen can only reject", func(c *Contract) *string { return &c.Measure.Strength }, "screen", "validation"),
-	num("measure", "warmup_iterations", "never counted; graphs are captured in them", func(c *Contract) *int { return &c.Measure.WarmUp }),
-	num("measure", "window_first", "first steady iteration", func(c *Contract) *int { return &c.Measure.First }),
-	num("measure", "window_last", "a validation needs 50 steps", func(c *Contract) *int { return &c.Measure.Last }),
-	flag("measure", "profiled", "times of a profiled run are not taken", func(c *Contract) *bool { return &c.Measure.Profiled }),
-	{"measure", "noise_percent", "smallest difference that one run each can show", nil, func(c *Contract) any { return &c.Measure.Tolerance }},
-}
-
-// fieldAt finds a field by its path.
-func fieldAt(path string) *entry {
-	for i := range contractFields {
-		if contractFields[i].path() == path {
-			return &contractFields[i]
-		}
-	}
-	return nil
-}
-
-// text is a field's value as a person writes it; "" is unknown or empty.
-func (e *entry) text(c *Contract) string {
-	switch v := e.into(c).(type) {
-	case *string:
-		return *v
-	case *int:
-		if *v == 0 {
-			return ""
-		}
-		return strconv.Itoa(*v)
-	case *bool:
-		return strconv.FormatBool(*v)
-	case *float64:
-		return strconv.FormatFloat(*v, 'g', -1, 64)
-	case *[]string:
-		return strings.Join(*v, " ")
-	}
-	panic("bug: a contract field of another type")
+		Strength  string  `json:"strength"`          // the evidence asked for: screen (which can only reject) or validation
+		WarmUp    int     `json:"warmup_iterations"` // at the start, never counted; graphs are captured in them
+		First     int     `json:"window_first"`      // first iteration of the declared steady window; unknown: none is declared
+		Last      int     `json:"window_last"`       // its last iteration, included; a validation needs 50 steps
+		Profiled  bool    `json:"profiled"`          // whether a profiler runs: times are then not taken
+		Tolerance float64 `json:"noise_percent"`     // smallest difference of step time, in percent, that one run each can show
+	} `json:"measure"` // how it is measured
 }
 
 // Defaults of a contract's measurement.

@@ -103,10 +103,10 @@ func clipped(s string) string {
 
 // Theoretical is the framework's own estimate as it printed it, in MiB.
 type Theoretical struct {
-	WeightsMiB     float64 `json:"weight_and_optimizer_mib"`
-	ActivationsMiB Value   `json:"activation_mib"`
-	TotalMiB       Value   `json:"total_mib"`
-	Line           int64   `json:"line"`
+	WeightsMiB     float64 `json:"weight_and_optimizer_mib"` // weights, gradients and optimizer state, in MiB
+	ActivationsMiB Value   `json:"activation_mib"`           // in MiB; null where the line has none
+	TotalMiB       Value   `json:"total_mib"`                // in MiB; null where the line has none
+	Line           int64   `json:"line"`                     // of the log, from 1
 }
 
 // parseTheoretical reads "Theoretical memory footprints: weight and optimizer=1.00 MB, activation=1.00 MB, total=2.00 MB";

@@ -17,9 +17,9 @@ const (
 
 // FeatureCheck is one feature that a contract asks for.
 type FeatureCheck struct {
-	Path  string `json:"path"` // of the contract
-	Name  string `json:"name"`
-	State State  `json:"state"`
+	Path  string `json:"path"`  // of the contract
+	Name  string `json:"name"`  // in words
+	State State  `json:"state"` // proven, contradicted or unproven
 	// By is the log line or the figure of the trace that settles it, or what would.
 	By   string `json:"by"`
 	Line int64  `json:"line"` // of the log; 0 if it is not a line
@@ -268,13 +268,13 @@ func (f *featureReader) graphs() {
 
 // Checkpoint is what a log shows of checkpoints.
 type Checkpoint struct {
-	Saved  int  `json:"saved"`
-	Loaded bool `json:"loaded"`
+	Saved  int  `json:"saved"`  // how many were saved
+	Loaded bool `json:"loaded"` // whether one was loaded
 	// Optimizer says whether the optimizer's state was among what was saved and loaded, as far as the configuration tells.
 	Optimizer bool `json:"optimizer_state"`
 	// Checked: one was saved and one loaded, with the optimizer's state.
 	Checked bool   `json:"checked"`
-	Text    string `json:"text"`
+	Text    string `json:"text"` // what was seen, in one sentence
 }
 
 func checkpoint(log *Log) Checkpoint {

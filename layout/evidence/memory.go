@@ -9,21 +9,21 @@ import (
 
 // MemoryReport is one memory line of one rank. The peaks are since the process started.
 type MemoryReport struct {
-	Rank int `json:"rank"`
+	Rank int `json:"rank"` // global rank
 	// Iteration is the one after which it was printed; -1 for a line around a checkpoint.
 	Iteration int    `json:"iteration"`
-	Label     string `json:"label"`
+	Label     string `json:"label"` // what the line says of its time, such as "after 2 iterations"
 	// Unit is the log's: MiB (Megatron-LM's "MB") or GB (1e9, Megatron-Bridge, five digits).
 	Unit         string `json:"unit"`
-	Allocated    Bytes  `json:"allocated"`
-	MaxAllocated Bytes  `json:"max_allocated"`
-	Reserved     Bytes  `json:"reserved"`
-	MaxReserved  Bytes  `json:"max_reserved"`
+	Allocated    Bytes  `json:"allocated"`     // bytes, torch.cuda.memory_allocated(); null if the line does not have it
+	MaxAllocated Bytes  `json:"max_allocated"` // bytes, max_memory_allocated(); never null
+	Reserved     Bytes  `json:"reserved"`      // bytes, memory_reserved(); null if the line does not have it
+	MaxReserved  Bytes  `json:"max_reserved"`  // bytes, max_memory_reserved(); null if the line does not have it
 	// Device is what the whole card uses, with --log-device-memory-used.
 	Device Bytes `json:"device"`
 	// Retries counts cudaMalloc calls that failed and emptied the cache first (Bridge only).
 	Retries Value `json:"alloc_retries"`
-	Line    int64 `json:"line"`
+	Line    int64 `json:"line"` // of the log, from 1
 }
 
 // memoryUnits are the heads of a memory line and what one unit is in bytes. Megatron-LM says MB and divides by 2^20

@@ -14,7 +14,7 @@ type TheoryCheck struct {
 	Reproduced *[3]float64 `json:"reproduced_mib"` // weights, activations, total; null if it could not be
 	// Agrees: the printed figures come out to the two decimals that they have.
 	Agrees bool   `json:"agrees"`
-	Why    string `json:"why,omitempty"` // why it was not reproduced
+	Why    string `json:"why,omitempty"` // why it was not reproduced; absent if it was
 }
 
 // theories reproduces the theoretical lines of a log with megatron.Theoretical, from the layout's own flags and, where the

@@ -10,16 +10,16 @@ import (
 // Trace is what a profiler saw of one or more devices. Times are nanoseconds, and lengths of unions of intervals: two
 // kernels that run at once count once.
 type Trace struct {
-	Name   string `json:"name"`
-	Bytes  int64  `json:"bytes"` // unpacked
-	Events int64  `json:"events"`
-	Cut    bool   `json:"cut"`
-	Rank   *int   `json:"rank"`
-	World  *int   `json:"world_size"`
+	Name   string `json:"name"`       // the file, as it was named
+	Bytes  int64  `json:"bytes"`      // size of the trace, unpacked
+	Events int64  `json:"events"`     // that were read, of every kind
+	Cut    bool   `json:"cut"`        // whether the trace ends in its middle; what stands before that was measured
+	Rank   *int   `json:"rank"`       // global rank of the process; null where the trace does not say
+	World  *int   `json:"world_size"` // number of ranks; null where the trace does not say
 	// Steps are the training steps in the trace; 0 where it does not say.
 	Steps        int    `json:"steps"`
-	DeviceName   string `json:"device_name"`
-	DeviceMemory Bytes  `json:"device_memory"`
+	DeviceName   string `json:"device_name"`   // the GPU as the trace calls it; "" where it does not
+	DeviceMemory Bytes  `json:"device_memory"` // bytes of one device; null where the trace does not say
 	// Devices are those with kernels, in the order of the trace.
 	Devices []DeviceTrace `json:"devices"`
 	// Features count the kernels and calls that prove one, by its name.
@@ -28,49 +28,49 @@ type Trace struct {
 	AllocatorCalls int `json:"allocator_calls"`
 	// Guessed are the communication kernels whose axis only their operation tells (see collectiveKind).
 	Guessed int      `json:"kernels_with_guessed_kind"`
-	Notes   []string `json:"notes"`
+	Notes   []string `json:"notes"` // what limits the figures, one sentence each
 }
 
 // DeviceTrace accounts for the time of one device from its first kernel to its last.
 type DeviceTrace struct {
-	Device string `json:"device"`
-	Span   int64  `json:"span_ns"`
+	Device string `json:"device"`  // the number as text, with its process where several have it
+	Span   int64  `json:"span_ns"` // from the start of the first kernel to the end of the last; the other times are parts of it
 	// Compute and Communication are the unions of their kernels, Copy that of copies.
 	Compute       int64 `json:"compute_ns"`
 	Communication int64 `json:"communication_ns"`
 	Copy          int64 `json:"copy_ns"`
 	// Graphs is the union of whole CUDA graphs whose kernels the profiler did not record: something runs, nobody knows what.
 	Graphs    int64 `json:"graphs_ns"`
-	GraphRuns int   `json:"graph_runs"`
+	GraphRuns int   `json:"graph_runs"` // how many CUDA graphs graphs_ns holds
 	// Hidden is communication while something computes, Exposed the rest of it.
 	Hidden  int64 `json:"hidden_communication_ns"`
 	Exposed int64 `json:"exposed_communication_ns"`
 	// Idle is time in which nothing runs, of which HostIdle passed before the host had queued what came next.
 	Idle     int64 `json:"idle_ns"`
 	HostIdle int64 `json:"host_idle_ns"`
-	Gaps     int   `json:"idle_gaps"`
+	Gaps     int   `json:"idle_gaps"` // how many stretches idle_ns has
 	// LongestGap is the longest single stretch of Idle.
 	LongestGap int64 `json:"longest_gap_ns"`
 	// Launched says of how many gaps the host's call is in the trace, so that HostIdle is known for them.
 	Launched       int         `json:"idle_gaps_with_launch"`
-	ComputeKernels int         `json:"compute_kernels"`
-	Kinds          []KindTrace `json:"kinds"`
+	ComputeKernels int         `json:"compute_kernels"` // that are counted in compute_ns
+	Kinds          []KindTrace `json:"kinds"`           // by axis, those with a kernel
 	// Operations split the kinds further.
 	Operations []OperationTrace `json:"operations"`
 }
 
 // KindTrace is the communication of one axis. Kinds can overlap, so their times do not add up to the device's.
 type KindTrace struct {
-	Kind    Kind  `json:"kind"`
-	Kernels int   `json:"kernels"`
-	Total   int64 `json:"total_ns"`
-	Hidden  int64 `json:"hidden_ns"`
-	Exposed int64 `json:"exposed_ns"`
+	Kind    Kind  `json:"kind"`       // the axis: EP, TP (with ETP), CP, PP, DP (with EDP), or other where nothing tells
+	Kernels int   `json:"kernels"`    // how many belong to it
+	Total   int64 `json:"total_ns"`   // union of its kernels
+	Hidden  int64 `json:"hidden_ns"`  // of total_ns, while something computes
+	Exposed int64 `json:"exposed_ns"` // of total_ns, while nothing computes
 }
 
 // OperationTrace is the communication of one axis by one operation.
 type OperationTrace struct {
-	Operation Operation `json:"operation"`
+	Operation Operation `json:"operation"` // all-gather, reduce-scatter, all-reduce, send-receive (all-to-all too) or other
 	KindTrace
 }
 

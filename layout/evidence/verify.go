@@ -48,50 +48,54 @@ const (
 
 // RankCheck is one rank, predicted and measured.
 type RankCheck struct {
-	Rank         int          `json:"rank"`
-	Stage        int          `json:"pipeline_rank"`
-	Predicted    int64        `json:"predicted_peak_allocated"`
+	Rank      int   `json:"rank"`                     // global rank; -1 where an out-of-memory error does not say
+	Stage     int   `json:"pipeline_rank"`            // by the layout; -1 where rank is unknown
+	Predicted int64 `json:"predicted_peak_allocated"` // bytes of the stage's fullest rank; 0 where rank is unknown
+	// Measured is bytes, max_memory_allocated(); for a rank that ran out of memory what its tensors took and what was asked for
+	// besides, which is a lower bound, or 0 if the error does not say.
 	Measured     int64        `json:"measured_peak_allocated"`
-	Deviation    float64      `json:"deviation"` // measured over predicted, less 1
-	AfterStep    int64        `json:"predicted_allocated_after_step"`
-	Report       MemoryReport `json:"report"`
-	Reports      int          `json:"reports"`
-	Steady       bool         `json:"steady"` // see Log.Steady
-	Grade        string       `json:"grade"`
-	Outcome      Outcome      `json:"outcome"`
-	OfOutOfMem   bool         `json:"out_of_memory"`
-	Log          string       `json:"log"`
-	OutsideAlloc bool         `json:"outside_allocator"`
+	Deviation    float64      `json:"deviation"`                      // measured over predicted, less 1
+	AfterStep    int64        `json:"predicted_allocated_after_step"` // bytes, memory_allocated() between steps; 0 where rank is unknown
+	Report       MemoryReport `json:"report"`                         // the last one of the rank
+	Reports      int          `json:"reports"`                        // how many the log has of it
+	Steady       bool         `json:"steady"`                         // whether report is of its second iteration or later, with optimizer state
+	Grade        string       `json:"grade"`                          // of the measured peak on the GPU: fits, tight or no
+	Outcome      Outcome      `json:"outcome"`                        // agrees, deviates, or inconclusive: a peak without optimizer state
+	OfOutOfMem   bool         `json:"out_of_memory"`                  // whether it ran out of memory instead of reporting
+	Log          string       `json:"log"`                            // the file, as it was named
+	OutsideAlloc bool         `json:"outside_allocator"`              // whether it ran out outside the caching allocator, as in NCCL
 }
 
 // Coverage says how much of the predicted memory the logs could show.
 type Coverage struct {
-	Covered int64 `json:"covered"` // measured allocated peak of the fullest rank seen
-	Of      int64 `json:"of"`      // what the card is predicted to see on the fullest stage
-	Fake    bool  `json:"fake_process_group"`
+	Covered int64 `json:"covered"`            // bytes, measured allocated peak of the fullest rank seen
+	Of      int64 `json:"of"`                 // bytes, what the card is predicted to see on the fullest stage
+	Fake    bool  `json:"fake_process_group"` // whether a log is of Megatron-LM's fake process group, which allocates nothing for NCCL
 	// Missing are what it did not see, in words.
 	Missing []string `json:"missing"`
 }
 
 // Verification is the outcome of Verify.
 type Verification struct {
+	// Outcome is agrees, deviates, inconclusive (no peak that can be compared) or another-run (the logs are of another
+	// layout or model).
 	Outcome    Outcome          `json:"outcome"`
-	Tolerance  float64          `json:"tolerance"`
-	Ranks      []RankCheck      `json:"ranks"`
-	Parameters []ParameterCheck `json:"parameters"`
-	Coverage   Coverage         `json:"coverage"`
-	Theory     []TheoryCheck    `json:"theoretical"`
+	Tolerance  float64          `json:"tolerance"`   // share of the prediction up to which a peak holds: 0.05 is 5 %
+	Ranks      []RankCheck      `json:"ranks"`       // those that reported memory or ran out of it, ascending
+	Parameters []ParameterCheck `json:"parameters"`  // printed counts; any difference deviates
+	Coverage   Coverage         `json:"coverage"`    // how much of the predicted memory the logs could show
+	Theory     []TheoryCheck    `json:"theoretical"` // the framework's own estimates in the logs
 	// Mismatches are arguments in the log that belong to another layout or model.
 	Mismatches []string `json:"mismatches"`
-	Notes      []string `json:"notes"`
+	Notes      []string `json:"notes"` // what limits the outcome, one sentence each
 }
 
 // ParameterCheck compares the parameters of one pipeline rank, exactly.
 type ParameterCheck struct {
-	Stage     int   `json:"pipeline_rank"`
-	Tensor    int   `json:"tensor_rank"`
-	Predicted int64 `json:"predicted"`
-	Printed   int64 `json:"printed"`
+	Stage     int   `json:"pipeline_rank"` // that the line names, from 0
+	Tensor    int   `json:"tensor_rank"`   // that the line names, from 0
+	Predicted int64 `json:"predicted"`     // elements on one rank
+	Printed   int64 `json:"printed"`       // elements, as the log says
 }
 
 // Worst is the rank that deviates most; nil if none was compared.

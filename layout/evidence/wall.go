@@ -20,15 +20,15 @@ type Memory struct {
 
 // Finding is one piece of evidence, and where it comes from.
 type Finding struct {
-	Text   string `json:"text"`
-	Source string `json:"source"`
+	Text   string `json:"text"`   // with its figures
+	Source string `json:"source"` // trace, log, or what else shows it
 }
 
 // Fix is a change that targets a wall.
 type Fix struct {
-	What   string `json:"what"`
-	Flags  string `json:"flags"` // of Megatron-LM; "" where it is no flag
-	Source string `json:"source"`
+	What   string `json:"what"`   // in words
+	Flags  string `json:"flags"`  // of Megatron-LM; "" where it is no flag
+	Source string `json:"source"` // where it is recommended
 }
 
 // WallVerdict says what a step mostly waits for.
@@ -39,8 +39,8 @@ type WallVerdict struct {
 	Axis string `json:"axis,omitempty"`
 	// Device is the one judged, the one that waits most.
 	Device  string               `json:"device"`
-	Reasons map[string][]Finding `json:"evidence"`
-	Fixes   []Fix                `json:"fixes"`
+	Reasons map[string][]Finding `json:"evidence"` // what speaks for each wall, by its name: memory, communication, host, compute
+	Fixes   []Fix                `json:"fixes"`    // for the wall found; [] without one
 	// Unknown says what was not looked at.
 	Unknown []string `json:"unknown"`
 }

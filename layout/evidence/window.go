@@ -22,8 +22,8 @@ const (
 
 // Window is the steady part of a run.
 type Window struct {
-	First int `json:"first"` // iterations, both included; 0: none
-	Last  int `json:"last"`
+	First int `json:"first"` // its first iteration, included; 0: there is none
+	Last  int `json:"last"`  // its last iteration, included; 0: there is none
 	// Steps are the iterations in it, Lines the log lines that time them: fewer with --log-interval above 1.
 	Steps int `json:"steps"`
 	Lines int `json:"lines"`
@@ -83,11 +83,11 @@ func startOf(its []Iteration) int {
 
 // StepTimes are the statistics of steady step times, in seconds. Median and quartiles stand against the odd slow step.
 type StepTimes struct {
-	Median Value `json:"median_s"`
-	Low    Value `json:"lower_quartile_s"`
-	High   Value `json:"upper_quartile_s"`
-	Min    Value `json:"min_s"`
-	Max    Value `json:"max_s"`
+	Median Value `json:"median_s"`         // of the window's steps, s; null without any, as are the others
+	Low    Value `json:"lower_quartile_s"` // a quarter of the steps is faster, s
+	High   Value `json:"upper_quartile_s"` // a quarter of the steps is slower, s
+	Min    Value `json:"min_s"`            // the fastest step, s
+	Max    Value `json:"max_s"`            // the slowest step, s
 	// Error is the standard error of the median, as far as one run shows it: 1.2533 * 1.4826 * MAD / sqrt(n), that of normal
 	// noise estimated through the median absolute deviation.
 	Error Value `json:"median_error_s"`

@@ -8,8 +8,8 @@ import (
 
 // Flag is one option of a command line with its values; store-true and store-false flags have none.
 type Flag struct {
-	Name   string   `json:"name"` // with its dashes
-	Values []string `json:"values"`
+	Name   string   `json:"name"`   // with its dashes
+	Values []string `json:"values"` // as the command line has them; [] for flags that take none
 }
 
 // Args are the flags of a command line, each name at most once.

@@ -39,8 +39,8 @@ type CheckOptions struct {
 
 // Variable is one environment variable.
 type Variable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string `json:"name"`  // such as CUDA_DEVICE_MAX_CONNECTIONS
+	Value string `json:"value"` // as the environment holds it, unquoted
 }
 
 // Run is one process: the rank of one pipeline stage.
@@ -52,13 +52,13 @@ type Run struct {
 	Argv  []string   `json:"argv"`  // interpreter and script first
 	// Wrapped says that the script is MiddleWrapper, which stands in front of the launcher.
 	Wrapped bool `json:"wrapped,omitempty"`
-	// ExpectPeakAllocated is torch.cuda.max_memory_allocated as it was predicted, in bytes; 0: CheckCommand does not know.
+	// ExpectPeakAllocated is torch.cuda.max_memory_allocated as it was predicted, in bytes; 0 is unknown, which CheckCommand leaves.
 	ExpectPeakAllocated int64 `json:"expect_peak_allocated,omitempty"`
 }
 
 // Command is a check of one layout on one GPU.
 type Command struct {
-	Title    string   `json:"title"`
+	Title    string   `json:"title"`    // what it is, in one line, for people
 	Comments []string `json:"comments"` // what a reader has to know, one sentence or two each
 	Launcher string   `json:"launcher"` // the script in the root of Megatron-LM
 	Args     Args     `json:"args"`     // the same for every run

@@ -15,7 +15,7 @@ type Example struct {
 	Base   string   `json:"base"`
 	Breaks []string `json:"breaks"`
 	Holds  []string `json:"holds"`
-	Reason string   `json:"reason"`
+	Reason string   `json:"reason"` // why the one breaks it and the other does not
 }
 
 // baseWords say what the bases of the cases are.

@@ -32,12 +32,12 @@ type LaunchOptions struct {
 
 // LaunchCommand is a launch of one layout.
 type LaunchCommand struct {
-	Title    string     `json:"title"`
-	Comments []string   `json:"comments"`
-	Env      []Variable `json:"env"`
-	Launcher string     `json:"launcher"`
-	Args     Args       `json:"args"` // data, tokenizer and checkpoints are variables of the script
-	Nodes    int        `json:"nodes"`
+	Title    string     `json:"title"`    // what it is, in one line, for people
+	Comments []string   `json:"comments"` // what a reader has to know, one sentence or two each
+	Env      []Variable `json:"env"`      // to set on every rank, in this order
+	Launcher string     `json:"launcher"` // the script in the root of Megatron-LM, such as pretrain_gpt.py
+	Args     Args       `json:"args"`     // data, tokenizer and checkpoints are variables of the script
+	Nodes    int        `json:"nodes"`    // how many the launch takes
 	o        LaunchOptions
 }
 

@@ -22,23 +22,23 @@ const (
 
 // Account is where the memory of one layout goes.
 type Account struct {
-	Key    string         `json:"key"`
-	Stages []StageAccount `json:"stages"`
-	Worst  int            `json:"worst_pipeline_rank"`
+	Key    string         `json:"key"`                 // the layout in its text form, complete
+	Stages []StageAccount `json:"stages"`              // one a pipeline rank, in their order
+	Worst  int            `json:"worst_pipeline_rank"` // the stage with the largest allocated peak
 	// Kinds are the kinds of layers, with the tensors that one layer saves for one micro-batch on one rank.
 	Kinds []KindAccount `json:"layer_kinds"`
-	// Shares of the worst stage's allocated peak, by basis.
+	// Shares of the worst stage's allocated peak, 0 to 1, by basis: exact, derived, fitted, assumed.
 	Shares map[Basis]float64 `json:"shares"`
 	// Choices are what the layout or the run could do differently, one at a time, the largest saving first.
 	Choices []Choice `json:"choices"`
-	Fit     *Fit     `json:"fit"`
-	// Excluded names choices that a rule forbids here.
+	Fit     *Fit     `json:"fit"` // whether the whole layout fits the GPU
+	// Excluded are choices that a rule forbids here, with the rule.
 	Excluded []string `json:"excluded"`
 }
 
 // StageAccount is one pipeline rank.
 type StageAccount struct {
-	Stage Stage `json:"stage"`
+	Stage Stage `json:"stage"` // what the stage holds, and its bytes by moment
 	// Parts add up to the allocated peak when it falls into a pass, largest first.
 	Parts []Part `json:"parts"`
 	// AtStep says that the optimizer's step needs more than any pass; Parts are then what it holds.
@@ -54,27 +54,27 @@ type StageAccount struct {
 
 // Part is one component of a stage's allocated bytes.
 type Part struct {
-	Name    string `json:"name"`
-	Bytes   int64  `json:"bytes"`
-	Basis   Basis  `json:"basis"`
-	Formula string `json:"formula"`
-	Source  string `json:"source"`
+	Name    string `json:"name"`    // in words
+	Bytes   int64  `json:"bytes"`   // on the stage's fullest rank
+	Basis   Basis  `json:"basis"`   // exact (arithmetic), derived (within bounds), fitted (to measured peaks) or assumed
+	Formula string `json:"formula"` // what it is made of, in words
+	Source  string `json:"source"`  // where that comes from: documents of this project and files of its source
 }
 
 // Range is a part that is known within bounds only.
 type Range struct {
-	Name   string `json:"name"`
-	Low    int64  `json:"low"`
-	High   int64  `json:"high"`
-	Basis  Basis  `json:"basis"`
-	Source string `json:"source"`
+	Name   string `json:"name"`   // in words
+	Low    int64  `json:"low"`    // bytes, lower bound
+	High   int64  `json:"high"`   // bytes, upper bound
+	Basis  Basis  `json:"basis"`  // how well it is known: derived or assumed, as in parts
+	Source string `json:"source"` // where the bounds come from, as in parts
 }
 
 // KindAccount is one kind of layer.
 type KindAccount struct {
-	Name   string `json:"name"`
-	Layers []int  `json:"layers_by_pipeline_rank"`
-	// Kept stays from the forward to the backward pass, Dropped is recomputed, both of one micro-batch.
+	Name   string `json:"name"`                    // what such a layer is made of, in words
+	Layers []int  `json:"layers_by_pipeline_rank"` // how many each pipeline rank has
+	// Kept is the bytes that stay from the forward to the backward pass, Dropped those made again, of one layer and micro-batch.
 	Kept    int64             `json:"kept"`
 	Dropped int64             `json:"recomputed"`
 	Tensors []memmodel.Tensor `json:"tensors"` // largest first

@@ -16,15 +16,15 @@ import (
 
 // Choice is one thing done differently, alone: what it saves on the worst stage, and what it costs.
 type Choice struct {
-	Name  string   `json:"name"`
+	Name  string   `json:"name"`  // in words, such as "recompute moe_act"
 	Flags []string `json:"flags"` // Megatron-LM flags that make it
-	// SavedBytes is how much lower the largest allocated peak of all stages becomes; negative if it rises.
+	// SavedBytes is by how many bytes lower the largest allocated peak of all stages becomes; negative if it rises.
 	SavedBytes int64 `json:"saved"`
-	PeakBytes  int64 `json:"peak_allocated"`
-	Grade      Grade `json:"grade"`
+	PeakBytes  int64 `json:"peak_allocated"` // bytes, the largest allocated peak of all stages with it
+	Grade      Grade `json:"grade"`          // whether the layout then fits: fits, tight (only the lower figure does) or no
 	// TimeMS is the change of the step time as written, eager, by our model; null where it prices no such thing.
 	TimeMS *float64 `json:"step_time_change_ms"`
-	// HostBytes is the host memory per GPU that it takes, TrafficBytes what crosses the host link each step.
+	// HostBytes is the bytes of host memory per GPU that it takes, TrafficBytes those that cross the host link each step.
 	HostBytes    int64 `json:"host_bytes"`
 	TrafficBytes int64 `json:"host_traffic_per_step"`
 	// Note says what the figures leave out; "" if nothing.

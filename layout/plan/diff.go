@@ -11,7 +11,7 @@ import (
 
 // Side is one of two layouts that are compared.
 type Side struct {
-	Plan Plan `json:"plan"`
+	Plan Plan `json:"plan"` // the layout with its price; rank is 1
 	// Violations are all rules that it breaks, hazards and advice included.
 	Violations layout.Violations `json:"violations"`
 	flags      megatron.Args
@@ -19,8 +19,9 @@ type Side struct {
 
 // Difference is what changes from one layout to another of the same model on the same GPUs.
 type Difference struct {
-	A     Side         `json:"a"`
-	B     Side         `json:"b"`
+	A Side `json:"a"` // the first layout
+	B Side `json:"b"` // the second one
+	// Flags are the Megatron-LM flags whose values differ, in the first side's order, then the second's.
 	Flags []FlagChange `json:"flags"`
 	// Closing sums the difference up in one sentence.
 	Closing string `json:"closing"`
@@ -28,9 +29,9 @@ type Difference struct {
 
 // FlagChange is one Megatron-LM flag whose value differs. A flag that a side does not pass is "".
 type FlagChange struct {
-	Flag string `json:"flag"`
-	A    string `json:"a"`
-	B    string `json:"b"`
+	Flag string `json:"flag"` // with its dashes
+	A    string `json:"a"`    // the value on the first side, several with blanks between them; "on" for a flag without one
+	B    string `json:"b"`    // the value on the second side, written as on the first
 }
 
 // Describe prices one layout that somebody chose, in the terms of Search.

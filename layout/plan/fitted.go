@@ -7,18 +7,18 @@ import (
 
 // Fit says whether given stages fit a GPU.
 type Fit struct {
-	Grade      Grade `json:"grade"`
-	WorstStage int   `json:"worst_pipeline_rank"`
-	PeakBytes  int64 `json:"peak_allocated"`
-	LimitBytes int64 `json:"limit"`
-	// CardLow and CardHigh are what the card sees, OverBytes by how much that is too much; 0 or less fits.
+	Grade      Grade `json:"grade"`               // fits, tight (only the lower figure of what the card sees does) or no
+	WorstStage int   `json:"worst_pipeline_rank"` // that with the largest allocated peak
+	PeakBytes  int64 `json:"peak_allocated"`      // bytes, the largest allocated peak of all stages
+	LimitBytes int64 `json:"limit"`               // bytes, the largest allocated peak that can fit
+	// CardLow and CardHigh are the bytes that the card sees, OverBytes by how many that is too much; 0 or less fits.
 	CardLow   int64 `json:"peak_device_low"`
 	CardHigh  int64 `json:"peak_device"`
 	OverBytes int64 `json:"over"`
 	// HeadroomGiven says that the headroom was asked for: it then lies above CardHigh, else above the allocated peak.
 	HeadroomGiven bool    `json:"headroom_given"`
-	MemoryGiB     float64 `json:"memory_gib"`
-	HeadroomGiB   float64 `json:"headroom_gib"`
+	MemoryGiB     float64 `json:"memory_gib"`   // what the driver offers, 2^30 bytes
+	HeadroomGiB   float64 `json:"headroom_gib"` // 2^30 bytes, as given or the platform's default
 }
 
 // Judged applies the one fit rule to stages that were priced elsewhere. The error is that of a platform whose memory is

@@ -11,9 +11,9 @@ import (
 
 // Experiment is one change to try, alone, on a layout that runs.
 type Experiment struct {
-	Order    int      `json:"order"`
+	Order    int      `json:"order"`    // from 1, in which the field tries them
 	Variable string   `json:"variable"` // what changes
-	Why      string   `json:"why"`
+	Why      string   `json:"why"`      // what speaks for it on this layout
 	Flags    []string `json:"flags"`    // Megatron-LM flags that switch it, exactly
 	Requires []string `json:"requires"` // packages, versions and rules that must hold
 	// Expected is the relative change of the step time by our model, from the run as written (for delayed weight gradients
@@ -22,18 +22,18 @@ type Experiment struct {
 	Expected *float64 `json:"expected_time_change"`
 	Memory   *int64   `json:"expected_memory_change"`
 	Accept   string   `json:"accept"` // the evidence that would accept it
-	Source   string   `json:"source"`
+	Source   string   `json:"source"` // where the experiment is recommended
 }
 
 // Experiments are what to try next on a layout.
 type Experiments struct {
-	Key  string `json:"key"`
+	Key  string `json:"key"`  // the layout in its text form, complete
 	Wall string `json:"wall"` // of the run as written, by our model
 	// BaselineMS is the step time that the expectations refer to, with the dispatcher and the overlap that the layout names.
 	BaselineMS float64      `json:"baseline_step_time_ms"`
-	Software   string       `json:"baseline_software"`
-	List       []Experiment `json:"experiments"`
-	// Excluded names experiments that cannot be tried here, with the rule that forbids them.
+	Software   string       `json:"baseline_software"` // the run as written, in words: dispatcher, CUDA graphs, overlap
+	List       []Experiment `json:"experiments"`       // in the order to try them; never a combination
+	// Excluded are experiments that cannot be tried here, with the rule that forbids them.
 	Excluded []string `json:"excluded"`
 }
 

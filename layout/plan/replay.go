@@ -17,9 +17,9 @@ import (
 
 // Replayed compares the published layouts with the plans that moeplan finds for the same questions.
 type Replayed struct {
-	Rows     []ReplayRow `json:"rows"` // in the order of the records; one of each layout
-	Legality Legality    `json:"legality"`
-	Pairs    []Pairs     `json:"pairs"`
+	Rows     []ReplayRow `json:"rows"`     // in the order of the records; one of each layout
+	Legality Legality    `json:"legality"` // whether the published layouts break our rules
+	Pairs    []Pairs     `json:"pairs"`    // measured runs that the step time should put in order, by set
 	// Skipped counts the records that ask nothing we can answer, by reason; Repeats those left out because another one
 	// states the same layout and software.
 	Skipped map[string]int `json:"skipped"`
@@ -29,14 +29,14 @@ type Replayed struct {
 // ReplayRow is one published layout against our best for the same question. Ratios are predicted times over that of our
 // best, at least 1; null where there is none.
 type ReplayRow struct {
-	ID       string `json:"id"`
-	Model    string `json:"model"`
-	Platform string `json:"platform"`
-	GPUs     int    `json:"gpus"`
-	Layout   string `json:"layout"`
+	ID       string `json:"id"`        // the record, as moeplan recipes lists it
+	Model    string `json:"model"`     // the catalogue's id
+	Platform string `json:"platform"`  // the catalogue's id
+	GPUs     int    `json:"gpus"`      // how many the layout takes
+	Layout   string `json:"layout"`    // in text form; recompute is the first rung that fits where the record leaves it open
 	MeshText string `json:"mesh_text"` // its degrees and VPP, in text form
 	Dense    bool   `json:"dense"`     // a dense model: reported apart, without an aim
-	Linear   bool   `json:"linear"`    // Mamba or gated delta net layers, whose time rests on counting: likewise
+	Linear   bool   `json:"linear"`    // Mamba or gated delta net layers, whose time rests on counting: reported apart, without an aim
 	Overlap  bool   `json:"overlap"`   // the recipe overlaps EP communication
 	Measured bool   `json:"measured"`  // its throughput was published
 	// Apart says why the row is not counted; "" for those that are.
@@ -45,8 +45,8 @@ type ReplayRow struct {
 	Refused []string `json:"refused"`
 	// Grade is "" for layouts that are refused or have no step time.
 	Grade       Grade   `json:"grade"`
-	PeakGiB     float64 `json:"peak_allocated_gib"`
-	StepSeconds float64 `json:"step_time_s"`
+	PeakGiB     float64 `json:"peak_allocated_gib"` // its predicted allocated peak, GiB; 0 where grade is ""
+	StepSeconds float64 `json:"step_time_s"`        // its predicted step time, s; 0 where grade is ""
 	// MeasuredSeconds is the published step time, from tokens a second where those were published; null elsewhere.
 	MeasuredSeconds *float64 `json:"measured_step_time_s"`
 

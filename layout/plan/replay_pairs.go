@@ -17,9 +17,9 @@ import (
 // Pairs counts measured runs of one question that differ in their layout or software, and how many of them the step
 // time puts in the measured order.
 type Pairs struct {
-	Set   string   `json:"set"`
-	Pairs int      `json:"pairs"`
-	Right int      `json:"right"`
+	Set   string   `json:"set"`   // where the measurements are from, in words
+	Pairs int      `json:"pairs"` // how many were compared
+	Right int      `json:"right"` // of them, in the measured order
 	Wrong []string `json:"wrong"` // the pairs out of order, with their measured and predicted figures
 }
 

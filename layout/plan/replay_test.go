@@ -23,6 +23,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepsToSchema(t, r)
 	l := &r.Legality
 	if l.Inconsistent != 9 || l.Refused != l.Inconsistent || l.Consistent < 550 || l.Legal != l.Consistent {
 		t.Errorf("legality %+v, want all 9 inconsistent records refused and all others legal", *l)

@@ -8,10 +8,10 @@ import (
 
 // Result is the answer to a Request.
 type Result struct {
-	Request Echo `json:"request"`
+	Request Echo `json:"request"` // the question, complete: what was given and what was assumed
 	// Assumed holds the values that the caller did not give, by name.
 	Assumed  map[string]string `json:"assumed"`
-	Searched Searched          `json:"searched"`
+	Searched Searched          `json:"searched"` // what was looked at, and what cut the rest
 	// Plans are the best plan of each pair of meshes that fits, best first.
 	Plans []Plan `json:"plans"`
 	// Pareto is the front of time against memory, fastest first; empty unless asked for.
@@ -56,7 +56,7 @@ type Echo struct {
 	// Given are the figures of the platform that the caller replaced, by their keys in moeplan platforms -o json.
 	Given     map[string]float64 `json:"given_figures"`
 	OrderedBy string             `json:"ordered_by"` // what the plans are ordered by
-	// Factors multiply the times of parts of a step; nil without a calibration.
+	// Factors are what the times of four parts of a step are multiplied by; nil without a calibration.
 	Factors *steptime.Factors `json:"calibration,omitempty"`
 	// TrainableFraction is the share of the parameters that is trained.
 	TrainableFraction float64 `json:"trainable_fraction"`
@@ -120,7 +120,7 @@ type Plan struct {
 	PublishedTwin *Twin    `json:"published_twin"`
 	WorstStage    int      `json:"worst_pipeline_rank"`  // whose peak is largest
 	CheckPeak     int64    `json:"check_peak_allocated"` // bytes that stage allocates in a check (CheckRun)
-	CheckStage    int      `json:"check_pipeline_rank"`  // likewise, of those that a fake process group can impersonate
+	CheckStage    int      `json:"check_pipeline_rank"`  // whose peak is largest of those that a fake process group can impersonate
 	Notes         []string `json:"notes"`                // what is outside the measured domain
 	Why           []string `json:"why"`                  // reasons in words
 }
@@ -179,12 +179,12 @@ type Memory struct {
 	Activations        int64 `json:"activations"`          // bytes of saved tensors in flight at the peak
 	Transient          int64 `json:"transient"`            // bytes that the running layer needs for a moment
 	DenseState         int64 `json:"dense_state"`          // bytes of weights, gradients and optimizer outside experts
-	ExpertState        int64 `json:"expert_state"`         // likewise of experts
+	ExpertState        int64 `json:"expert_state"`         // bytes of weights, gradients and optimizer of experts
 	AllocatedAfterStep int64 `json:"allocated_after_step"` // bytes that live between two steps
 	PeakAllocated      int64 `json:"peak_allocated"`       // torch.cuda.max_memory_allocated, bytes
 	PeakReserved       int64 `json:"peak_reserved"`        // what the allocator holds of the card, bytes
 	PeakDevice         int64 `json:"peak_device"`          // what the card shows, upper end of the range, bytes
-	PeakDeviceLow      int64 `json:"peak_device_low"`      // its lower end
+	PeakDeviceLow      int64 `json:"peak_device_low"`      // what the card shows, lower end of the range, bytes
 }
 
 // Traffic is what one axis sends in a step, per rank.

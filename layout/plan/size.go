@@ -26,34 +26,34 @@ type SizeRequest struct {
 
 // Sizing is the answer to a SizeRequest.
 type Sizing struct {
-	Model           string  `json:"model"`
-	Platform        string  `json:"platform"`
-	GlobalBatchSize int     `json:"global_batch_size"`
-	SeqLength       int     `json:"seq_length"`
-	Tokens          float64 `json:"tokens"`
+	Model           string  `json:"model"`             // the catalogue's id, or that of a file
+	Platform        string  `json:"platform"`          // the catalogue's id, or that of a file
+	GlobalBatchSize int     `json:"global_batch_size"` // sequences a step, the same for all rows
+	SeqLength       int     `json:"seq_length"`        // tokens a sequence
+	Tokens          float64 `json:"tokens"`            // to train on, of --tokens; 0 where it was not given
 	// FloorGPUs is the arithmetic floor: fewer cannot hold weights and gradients once. FewestGPUs is the smallest number,
 	// in whole nodes, on which a layout fits, with that layout; 0 when none was found.
 	FloorGPUs  int       `json:"floor_gpus"`
 	FewestGPUs int       `json:"fewest_gpus"`
-	FewestKey  string    `json:"fewest_key"`
-	Rows       []SizeRow `json:"rows"`
+	FewestKey  string    `json:"fewest_key"` // in text form; "" when none was found
+	Rows       []SizeRow `json:"rows"`       // one a number of GPUs, in the order asked for
 }
 
 // SizeRow is one number of GPUs.
 type SizeRow struct {
-	GPUs int    `json:"gpus"`
-	Key  string `json:"key"` // "" if nothing fits or nothing is legal; Why then says which
-	DP   int    `json:"data_parallel_size"`
+	GPUs int    `json:"gpus"`               // how many are compared
+	Key  string `json:"key"`                // "" if nothing fits or nothing is legal; Why then says which
+	DP   int    `json:"data_parallel_size"` // 0 without a layout
 	// NumMicrobatches is how many micro-batches a pipeline works through per step.
 	NumMicrobatches int `json:"num_microbatches"`
-	// StepTimeMS is the tuned estimate. Ranges are its band of +-15 %.
+	// StepTimeMS is the tuned estimate in ms; 0 without a layout. Ranges are its band of +-15 %.
 	StepTimeMS   float64     `json:"step_time_ms"`
-	TokensPerSec float64     `json:"tokens_per_second"`
-	Efficiency   float64     `json:"efficiency"` // tokens/s per GPU over that of the best row
-	Days         *[2]float64 `json:"days"`
-	GPUHours     *[2]float64 `json:"gpu_hours"`
-	Cost         *[2]float64 `json:"cost"`
-	Why          string      `json:"why"`
+	TokensPerSec float64     `json:"tokens_per_second"` // of all GPUs together, from step_time_ms; 0 without a layout
+	Efficiency   float64     `json:"efficiency"`        // tokens/s per GPU over that of the best row, 0 to 1; 0 without a layout
+	Days         *[2]float64 `json:"days"`              // of training on the tokens, as [low, high]; null without --tokens or a layout
+	GPUHours     *[2]float64 `json:"gpu_hours"`         // of that training, as [low, high]; null without --tokens or a layout
+	Cost         *[2]float64 `json:"cost"`              // of those hours, as [low, high]; null without --tokens, --price-per-gpu-hour or a layout
+	Why          string      `json:"why"`               // the wall and where efficiency goes, or why there is no layout
 }
 
 // Size answers a SizeRequest.

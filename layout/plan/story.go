@@ -10,7 +10,7 @@ import (
 
 // Story is what there is to say of one plan of a result: itself, how it stands to the field's rules, and to number 1.
 type Story struct {
-	Plan Plan `json:"plan"`
+	Plan Plan `json:"plan"` // the plan itself, as in the result
 	// Why says what the numbers come from: the recompute rung taken, and where hot traffic travels.
 	Why []string `json:"why"`
 	// Rules are the field's workflow rules, each followed or overruled.
@@ -24,8 +24,8 @@ type Story struct {
 
 // RuleFollowed is one rule of the field's workflow and how a plan stands to it.
 type RuleFollowed struct {
-	Rule    string `json:"rule"`
-	Follows bool   `json:"follows"`
+	Rule    string `json:"rule"`    // in words
+	Follows bool   `json:"follows"` // false: the step time overrules it, and how says by how much
 	// How says in numbers why.
 	How string `json:"how"`
 }

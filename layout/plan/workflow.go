@@ -12,27 +12,27 @@ import (
 // fit, scale, profile, retune, validate (NVIDIA-NeMo/Megatron-Bridge@067f987df docs/training/moe-optimization.md has the
 // same order).
 type Workflow struct {
-	Key string `json:"key"`
+	Key string `json:"key"` // the layout in its text form, complete
 	// AttentionMesh and MoEMesh are the two foldings of the same GPUs; MoEMesh is "" for a dense model.
 	AttentionMesh string  `json:"attention_mesh"`
 	MoEMesh       string  `json:"moe_mesh"`
-	Platform      string  `json:"platform"`
-	GPUs          int     `json:"gpus"`
-	Phases        []Phase `json:"phases"`
+	Platform      string  `json:"platform"` // the catalogue's id, or that of a file
+	GPUs          int     `json:"gpus"`     // how many the layout takes
+	Phases        []Phase `json:"phases"`   // in the order of the work
 }
 
 // Phase is one part of the workflow.
 type Phase struct {
 	Name string `json:"name"` // contract, fit, scale, profile, retune, validate
-	Todo []Todo `json:"todo"`
+	Todo []Todo `json:"todo"` // in the order to do it
 }
 
 // Todo is one line of the checklist.
 type Todo struct {
-	Text string `json:"text"`
+	Text string `json:"text"` // one sentence, filled in for the layout
 	// Part says that it belongs to the line above.
 	Part   bool   `json:"part,omitempty"`
-	Source string `json:"source"`
+	Source string `json:"source"` // who recommends it, or what the figures come from
 }
 
 const (

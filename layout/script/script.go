@@ -44,14 +44,14 @@ type Command struct {
 	Module  bool   `json:"module"`
 	// Args are the program's arguments, expanded as bash would.
 	Args []string `json:"args"`
-	// Dialect is the spelling of Args; it is Unknown for programs that are none of ours.
+	// Dialect is the spelling of Args; it is "" for programs that are none of ours.
 	Dialect Dialect `json:"dialect"`
 	// Megatron are the arguments as Megatron-LM spells them. For the Megatron dialect these are Args.
 	Megatron []string `json:"megatron"`
 	// Model is the model as the launch names it (a Hugging Face name, a path, a recipe), in dialects that take the
 	// shapes from there; else empty.
 	Model string `json:"model"`
-	// Assumed are defaults of the dialect that differ from Megatron-LM's and were written into Megatron.
+	// Assumed are defaults of the dialect that differ from Megatron-LM's and were written into its spelling.
 	Assumed []string `json:"assumed"`
 	// Unmapped are the arguments that the dialect has and the translation does not.
 	Unmapped []Unmapped `json:"unmapped"`
@@ -69,15 +69,15 @@ type Command struct {
 
 // Unmapped is an argument that a translation left out.
 type Unmapped struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Reason string `json:"reason"`
+	Key    string `json:"key"`    // the argument as the dialect spells it
+	Value  string `json:"value"`  // its value, expanded
+	Reason string `json:"reason"` // why it has no flag of Megatron-LM, or why the value cannot be translated
 }
 
 // Count is a number with its origin. N is 0 if it is not known; From says why or whence.
 type Count struct {
-	N    int    `json:"n"`
-	From string `json:"from"`
+	N    int    `json:"n"`    // the number; 0 is unknown
+	From string `json:"from"` // what says so (a flag, a variable, a default), or why it is unknown
 }
 
 // Known reports whether the number is known.
@@ -105,18 +105,19 @@ const (
 
 // Warning is a thing that the answer depends on and that was not known.
 type Warning struct {
+	// Kind is unset-variable, script-default, not-executed, not-read, file-test, stopped (at a limit) or script-error.
 	Kind WarningKind `json:"kind"`
 	// Name is the variable, the program or the file.
 	Name string `json:"name"`
-	File string `json:"file"`
+	File string `json:"file"` // where the thing stands; "" if there is no one place
 	Line int    `json:"line"` // 0 if there is no one place
 	Col  int    `json:"col"`  // 0 if there is no one place
 	// Affects are the flags of launches that change with it: "--num-layers", or "launch" where it decides whether
-	// a launch happens at all. It is empty for NotRead, Stopped and ScriptError.
+	// a launch happens at all. It is empty for not-read, stopped and script-error.
 	Affects []string `json:"affects"`
 	// Set is the option that would supply the value, "NNODES=VALUE", or "" if none can.
 	Set     string `json:"set"`
-	Message string `json:"message"`
+	Message string `json:"message"` // one sentence for people
 }
 
 // Options bound and feed the reading of a script. The zero value is usable.

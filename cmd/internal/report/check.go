@@ -24,53 +24,6 @@ type Checked struct {
 	NotPlaced  string // why fit or place are not known
 }
 
-type parametersJSON struct {
-	Total  int64 `json:"total"`
-	Active int64 `json:"active"`
-}
-
-type timesJSON struct {
-	StepTimeMS float64 `json:"step_time_ms"`
-	TFLOPS     float64 `json:"tflops_per_gpu"`
-}
-
-// JSON is what -o json prints.
-func (c *Checked) JSON() any {
-	j := c.Judgement
-	out := struct {
-		File       string            `json:"file"`
-		Command    *script.Command   `json:"command"`
-		Warnings   []script.Warning  `json:"warnings"`
-		World      int               `json:"world_size"`
-		Violations layout.Violations `json:"violations"`
-		Changes    []string          `json:"silent_changes"`
-		Layout     *plan.Sizes       `json:"layout"`
-		Key        string            `json:"key"`
-		Parameters *parametersJSON   `json:"parameters"` // null where they are not defined
-		Stages     *[]plan.Stage     `json:"stages"`     // likewise
-		Unmodelled []string          `json:"unmodelled"`
-		Missing    string            `json:"missing"`
-		Fit        *plan.Fit         `json:"fit"`
-		Base       *plan.Base        `json:"base"`
-		Times      *timesJSON        `json:"times"`
-	}{File: c.Script.Name, Command: c.Command, Warnings: c.Script.Warnings, World: c.World, Violations: j.Violations,
-		Unmodelled: j.Unmodelled, Missing: j.Missing, Fit: c.Fit, Base: c.Base}
-	if j.Layout != nil {
-		sizes := plan.SizesOf(j.Model, j.Layout)
-		out.Layout, out.Key = &sizes, j.Layout.String()
-	}
-	if j.Total > 0 {
-		out.Parameters = &parametersJSON{j.Total, j.Active}
-	}
-	if j.StepTimeMS != nil {
-		out.Times = &timesJSON{*j.StepTimeMS, *j.TFLOPS}
-	}
-	if j.Stages != nil {
-		out.Stages = &j.Stages
-	}
-	return out
-}
-
 // Check writes what a check understood, what breaks, whether it fits and where it stands.
 func Check(w io.Writer, c *Checked) {
 	p := printerTo(w)
