@@ -177,7 +177,7 @@ func TestCheckNamesTheFullestStage(t *testing.T) {
 		args string
 		said bool
 	}{
-		{"--model qwen3-235b --gpus 256 tp2 pp16 vpp6 ep16 recompute=moe_act", true},                 // stage 1 has one layer more than stage 0
+		{"--model qwen3-235b --gpus 256 tp2 pp16 vpp6 ep16 recompute=moe_act", true},                  // stage 1 has one layer more than stage 0
 		{"--middle-stages --model qwen3-235b --gpus 256 tp2 pp16 vpp6 ep16 recompute=moe_act", false}, // now it runs
 		{"--model qwen3-235b --gpus 256 tp2 pp8 vpp6 ep32 recompute=moe_act,layernorm", false},        // stage 0 is the fullest
 	} {
