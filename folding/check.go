@@ -29,7 +29,10 @@ type Refusal struct {
 // Error returns "rule: message".
 func (r *Refusal) Error() string { return r.Rule + ": " + r.Message }
 
-const parallelState = "NVIDIA/Megatron-LM@d98e8a64dd megatron/core/parallel_state.py:"
+// Upstream is what the source of every refusal begins with: the repository and the commit.
+const Upstream = "NVIDIA/Megatron-LM@d98e8a64dd "
+
+const parallelState = Upstream + "megatron/core/parallel_state.py:"
 
 // Validate reports the first degree below 1, or the first mesh that does not divide the world, as a *Refusal. It says
 // nothing about the order. It does not allocate when the degrees are valid.

@@ -127,6 +127,24 @@ func explainMesh(id RuleID) func(s *subject) finding {
 	}
 }
 
+// CheckMeshes returns what the framework refuses of the degrees in this order, as folding.Check does and in its words, with
+// the moment and the repairs of each rule. instances is --num-distributed-optimizer-instances.
+func CheckMeshes(d folding.Degrees, order folding.Order, instances int) Violations {
+	var out Violations
+	for _, r := range folding.Check(d, order, instances) {
+		v := Violation{Rule: RuleID(r.Rule), Constraint: r.Constraint, Severity: Error, NoticedAt: AtProcessGroups,
+			Message: r.Message, Repairs: []string{}, Source: strings.TrimPrefix(r.Source, folding.Upstream)}
+		if i, ok := ruleIndex[v.Rule]; ok { // the rules on optimizer instances are not a layout's
+			v.NoticedAt, v.Source = table[i].NoticedAt, table[i].Source
+			if repairs := table[i].explain(&subject{l: &Layout{Degrees: d, Order: order}}).repairs; repairs != nil {
+				v.Repairs = repairs
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 // divides reports whether a*b*c divides world, without forming the product.
 func divides(world, a, b, c int) bool {
 	return world%a == 0 && world/a%b == 0 && world/a/b%c == 0

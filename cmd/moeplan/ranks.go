@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -73,7 +72,7 @@ func (c *ranksCmd) Run(s streams) error {
 	}
 	f, err := folding.New(d, folding.Order(c.Order), c.Instances)
 	if err != nil {
-		return refused(d, c)
+		return &coded{exitIllegal, layout.CheckMeshes(d, folding.Order(c.Order), c.Instances)}
 	}
 	if c.Output == "json" {
 		return c.json(s, f)
@@ -91,15 +90,6 @@ func (c *ranksCmd) platform() (*topology.Platform, error) {
 		return nil, err
 	}
 	return p.With(topology.Override{Figure: topology.FigureDomain, Value: float64(*c.Domain)})
-}
-
-// refused returns every reason, each with its rule.
-func refused(d folding.Degrees, c *ranksCmd) error {
-	var all []error
-	for _, r := range folding.Check(d, folding.Order(c.Order), c.Instances) {
-		all = append(all, r)
-	}
-	return &coded{exitIllegal, errors.Join(all...)}
 }
 
 func (c *ranksCmd) json(s streams, f *folding.Folding) error {

@@ -124,11 +124,11 @@ type GraphSettings struct {
 
 // Change is a value that the framework silently replaces.
 type Change struct {
-	Flag    string `json:"flag"`
-	Given   string `json:"given"` // as given, or "not given"
-	Becomes string `json:"becomes"`
-	Why     string `json:"why"`
-	Source  string `json:"source"` // upstream path:line at NVIDIA/Megatron-LM@d98e8a64dd
+	Flag    string `json:"flag"`    // with its dashes
+	Given   string `json:"given"`   // as given, or "not given"
+	Becomes string `json:"becomes"` // what the framework works with
+	Why     string `json:"why"`     // in a few words
+	Source  string `json:"source"`  // upstream path:line at NVIDIA/Megatron-LM@d98e8a64dd
 }
 
 func (r *Resolved) change(flag, given, becomes, why, source string) {

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
@@ -48,7 +49,7 @@ type Judgement struct {
 	Missing string
 
 	StepTimeMS, TFLOPS, NVLinkFraction *float64
-	// Untimed says why a step has no price although its layout is complete; "" if nothing stands in the way.
+	// Untimed says why a step has no price although its memory has one; "" if it has, and where Missing says it.
 	Untimed string
 	// Timed is what the step was priced with; nil if it was not.
 	Timed *Timing
@@ -156,7 +157,12 @@ func stageOfRank(l *layout.Layout, rank int) int {
 
 // time prices the step with the software that the command line names; it leaves unknown what no model prices.
 func (j *Judgement) time(q *Launch, s *launch.Setup) {
-	if q.Platform == nil || s.Layout.Split == nil {
+	switch {
+	case q.Platform == nil:
+		j.Untimed = "no platform was named"
+		return
+	case s.Layout.Split == nil:
+		j.Untimed = "the time model needs to know which layers sit where"
 		return
 	}
 	run := steptime.DefaultRun()
@@ -166,11 +172,13 @@ func (j *Judgement) time(q *Launch, s *launch.Setup) {
 	}
 	e, err := steptime.New(s.Model, q.Platform, run)
 	if err != nil {
+		j.Untimed = err.Error()
 		return
 	}
 	sw := j.software(s)
 	p := e.Price(&s.Layout, sw)
 	if !p.Known {
+		j.Untimed = strings.Join((p.Notes & steptime.Unpriced).Texts(), "; ")
 		return
 	}
 	j.Timed = &Timing{sw, run}

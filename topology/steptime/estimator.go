@@ -153,7 +153,7 @@ func (e *Estimator) Bound(l *layout.Layout, sw Software) Price { return e.price(
 
 func (e *Estimator) price(l *layout.Layout, sw Software, boundOnly bool) Price {
 	p := Price{Notes: e.notes(l, sw)}
-	if p.Notes&unpriced != 0 {
+	if p.Notes&Unpriced != 0 {
 		return p
 	}
 	place, ok := e.place(l)

@@ -35,7 +35,8 @@ const (
 	NoteOrder
 )
 
-const unpriced = NoteNoNIC | NoteNoFormat | NoteLayout | NoteOrder
+// Unpriced are the notes with which no step time exists.
+const Unpriced = NoteNoNIC | NoteNoFormat | NoteLayout | NoteOrder
 
 var noteTexts = [...]string{
 	"no step time of this GPU kind was measured: kernel and host constants are borrowed (H100's, or B200's for Blackwell)",

@@ -63,9 +63,28 @@ func Check(w io.Writer, c *Checked) {
 	for i, u := range j.Unmodelled {
 		p.prose(labelOnce(i, "NOT PRICED"), u)
 	}
+	c.replaced(p)
 	p.blank()
 	violations(p, j.Violations)
 	c.verdict(p)
+}
+
+// mostReplaced is how many values that Megatron replaces are shown.
+const mostReplaced = 3
+
+// replaced says what Megatron silently makes of the arguments.
+func (c *Checked) replaced(p printer) {
+	if c.Judgement.Resolved == nil {
+		return
+	}
+	all := c.Judgement.Resolved.Changes
+	for i := range all[:min(mostReplaced, len(all))] {
+		r := &all[i]
+		p.prose(labelOnce(i, "REPLACED"), fmt.Sprintf("%s: %s becomes %s; %s", r.Flag, r.Given, r.Becomes, r.Why))
+	}
+	if more := len(all) - mostReplaced; more > 0 {
+		p.prose("", fmt.Sprintf("and %d more (-o json lists all)", more))
+	}
 }
 
 // neutralFlags change neither a layout nor its memory.
