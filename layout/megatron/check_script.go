@@ -89,6 +89,6 @@ echo 'The last memory line of each run:'
 		fmt.Fprintf(b, "last %s '%s'\n", r.Log(), expected)
 	}
 	if c.Verify != "" {
-		fmt.Fprintf(b, "cat <<'END'\n%s\nEND\n", c.Verify)
+		fmt.Fprintf(b, "cat <<'END'\nTo judge them:\n  %s\nEND\n", c.Verify)
 	}
 }
