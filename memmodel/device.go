@@ -134,29 +134,3 @@ func (s *shape) expertBuffers() Span {
 	}
 	return Span{}
 }
-
-// graphPools: each captured layer has static inputs and outputs for every micro-batch in flight, and what it saves lies in
-// a pool that eager memory does not reuse. Only the former is sure (memory-model.md 7.3); captured whole, an iteration may
-// need all its memory again.
-func (s *shape) graphPools(c *class, f *figures) Span {
-	g := s.run.Graphs
-	if g == (Graphs{}) {
-		return Span{}
-	}
-	var inFlight int64 = 1
-	if f.at.moment != nil {
-		inFlight = 0
-		for _, n := range f.at.moment.live {
-			inFlight += int64(n)
-		}
-	}
-	layers := int64(0)
-	for v := range c.chunks {
-		layers += int64(len(c.chunks[v].kinds))
-	}
-	static := graphIO * s.w * s.ts * s.h * layers * max(1, inFlight/int64(len(c.chunks)))
-	if g.FullIteration {
-		return Span{static, f.peak()}
-	}
-	return Span{static, static + f.at.activations}
-}

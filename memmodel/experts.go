@@ -12,13 +12,9 @@ const routerTensor = "router"
 func (s *shape) moeMLP(t *tally) {
 	moe := s.m.MoE
 	fm := int64(moe.FFNHiddenSize) / s.etp
-	experts := int64(moe.NumExperts)
 
 	t.saveOr("post-attention residual", s.w*s.ts*s.h, 0, OffloadMLPNorm)
-	t.save("pre-MLP norm output", s.w*s.ts*s.h, layout.LayerNorm)
-	t.save("pre-MLP norm statistics", s.normStats(s.ts), 0)
-
-	t.save(routerTensor, s.ts*experts*routerBytesPerEntry+8*s.sent, layout.MoE)
+	s.routed(t)
 	s.dispatcher(t)
 	t.saveOr("expert fc1 input (dispatched tokens)", s.expertInput(), layout.MoE, OffloadExpertFC1)
 	t.save("permuted probabilities", 4*s.rows, layout.MoE)
@@ -33,6 +29,13 @@ func (s *shape) moeMLP(t *tally) {
 	s.unpermute(t)
 	s.sharedExperts(t)
 	t.save("MoE dropout-add mask", s.dropoutMask(), 0)
+}
+
+// routed is what a layer keeps up to its router: what a CUDA graph of moe_router holds, shared experts aside.
+func (s *shape) routed(t *tally) {
+	t.save("pre-MLP norm output", s.w*s.ts*s.h, layout.LayerNorm)
+	t.save("pre-MLP norm statistics", s.normStats(s.ts), 0)
+	t.save(routerTensor, s.ts*int64(s.m.MoE.NumExperts)*routerBytesPerEntry+8*s.sent, layout.MoE)
 }
 
 // dispatcher is what token dispatch keeps: index maps, and for DeepEP the received probabilities.
