@@ -38,6 +38,7 @@ func newPricer(r *Request) (*pricer, error) {
 		return nil, err
 	}
 	run := memmodel.DefaultRun(sm)
+	run.ExpandableSegments = true // as the launches that emit writes set it
 	run.Imbalance = r.Imbalance
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()
 	run.PrecisionAware = r.LowPrecisionMoments

@@ -119,6 +119,7 @@ func (r Request) filled() (Request, map[string]string) {
 	}
 	assume("megatron_version", "main")
 	assume("dispatcher", "alltoall")
+	assume("allocator", "expandable segments")
 	return r, assumed
 }
 

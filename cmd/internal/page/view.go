@@ -131,6 +131,7 @@ func assumptions(a *Answer) []assumption {
 		{Name: "gradients", Value: q.Gradients, Flag: "--grads", Assumed: r.Assumes("gradients")},
 		{Name: "moments", Value: q.Moments + ", distributed Adam", Flag: "--moments", Assumed: r.Assumes("optimizer")},
 	}
+	list = append(list, assumption{Name: "software", Value: "Core main, expandable segments"})
 	if a.Model.MoE != nil {
 		routing := "balanced"
 		if q.Imbalance != 1 {

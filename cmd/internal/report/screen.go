@@ -72,7 +72,7 @@ func (p printer) question(m *arch.Model, r *plan.Result) {
 			q.SeqLength, flag("seq_length", "--seq"), q.GlobalBatchSize, flag("global_batch_size", "--global-batch"))+";",
 		fmt.Sprintf("%s, %s grads%s, %s moments%s, distributed Adam;", q.Precision,
 			q.Gradients, flag("gradients", "--grads"), q.Moments, flag("optimizer", "--moments")),
-		"Core main"+routing)
+		"Core main, expandable segments"+routing)
 	if f := q.Factors; f != nil {
 		p.section("CALIBRATED", fmt.Sprintf("times multiplied: compute x%.2f, NVLink x%.2f, network x%.2f, host x%.2f", f.Compute, f.NVLink, f.NIC, f.Host))
 	}
