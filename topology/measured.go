@@ -23,9 +23,9 @@ type NCCLFit struct {
 	GPUs     int     `json:"gpus"`         // of one node, that take part
 	AlphaUS  float64 `json:"alpha_us"`     // microseconds that a call takes whatever its size
 	BusGBps  float64 `json:"busbw_gbps"`   // fitted bus bandwidth, 1e9 bytes a second
-	At8MiB   float64 `json:"busbw_8MiB"`   // measured with messages of 8 MiB, 1e9 bytes a second of bus bandwidth
-	At64MiB  float64 `json:"busbw_64MiB"`  // measured with messages of 64 MiB, 1e9 bytes a second of bus bandwidth
-	At512MiB float64 `json:"busbw_512MiB"` // measured with messages of 512 MiB, 1e9 bytes a second of bus bandwidth
+	At8MiB   float64 `json:"busbw_8mib"`   // measured with messages of 8 MiB, 1e9 bytes a second of bus bandwidth
+	At64MiB  float64 `json:"busbw_64mib"`  // measured with messages of 64 MiB, 1e9 bytes a second of bus bandwidth
+	At512MiB float64 `json:"busbw_512mib"` // measured with messages of 512 MiB, 1e9 bytes a second of bus bandwidth
 }
 
 // GEMM is the fraction of the dense peak that matrix products reach.

@@ -161,7 +161,7 @@ func TestCheckExpects(t *testing.T) {
 		}
 		// 63,099 and 51,785 MiB are the peaks of the first screen of README.md, 61.6 and 50.6 GiB.
 		for i, want := range []int64{63099, 51785} {
-			if got := check.Runs[i].ExpectPeakAllocated >> 20; got != want && got != want-1 {
+			if got := *check.Runs[i].ExpectPeakAllocated >> 20; got != want && got != want-1 {
 				t.Errorf("%q: rank %d is to allocate %d MiB, want %d", asked, check.Runs[i].Rank, got, want)
 			}
 		}

@@ -96,7 +96,7 @@ func (e *emitter) expect(ctx context.Context, check *megatron.Command) error {
 	}
 	for i := range check.Runs {
 		run := &check.Runs[i]
-		run.ExpectPeakAllocated = described.Stages[run.Stage].Memory.PeakAllocated
+		run.ExpectPeakAllocated = &described.Stages[run.Stage].Memory.PeakAllocated
 	}
 	if worst := described.WorstStage; !slices.ContainsFunc(check.Runs, func(r megatron.Run) bool { return r.Stage == worst }) {
 		check.Comments = append(check.Comments, fmt.Sprintf("Stage %d is predicted to be the fullest, with %.1f GiB, and is not among these runs.",

@@ -109,6 +109,8 @@ var special = sync.OnceValue(func() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[topology.Figure]():    {Types: []string{"number", "null"}},
 		reflect.TypeFor[evidence.Value]():     {Types: []string{"number", "string", "null"}},
 		reflect.TypeFor[evidence.Bytes]():     {Types: []string{"integer", "null"}},
+		reflect.TypeFor[evidence.Index]():     {Types: []string{"integer", "null"}},
+		reflect.TypeFor[evidence.Ordinal]():   {Types: []string{"integer", "null"}},
 		reflect.TypeFor[json.RawMessage]():    {},
 		reflect.TypeFor[evidence.Kind]():      {Type: "string"},
 		reflect.TypeFor[evidence.Operation](): {Type: "string"},

@@ -77,7 +77,7 @@ func (c *sizeCmd) Run(ctx context.Context, s streams) error {
 	}
 	for _, sizing := range all {
 		for _, row := range sizing.Rows {
-			if row.Key != "" {
+			if row.Key != nil {
 				return nil
 			}
 		}
@@ -103,10 +103,10 @@ func (c *sizeCmd) sizeRequest(ctx context.Context, gpu string, tokens float64) (
 		if err != nil {
 			return r, err
 		}
-		if first.FewestGPUs == 0 {
+		if first.FewestGPUs == nil {
 			return r, &coded{exitNoFit, fmt.Errorf("no number of %s GPUs that moeplan tries holds %s", gpu, base.Model.ID)}
 		}
-		r.Counts = plan.SizeCounts(first.FewestGPUs, 32*first.FewestGPUs, node)
+		r.Counts = plan.SizeCounts(*first.FewestGPUs, 32**first.FewestGPUs, node)
 		r.Counts = r.Counts[:len(r.Counts)-1] // the upper end is no number that anybody asked for
 		return r, nil
 	}
@@ -155,9 +155,13 @@ func parseTokens(text string) (float64, error) {
 
 func sizeHead(w io.Writer, s *plan.Sizing) {
 	fmt.Fprintf(w, "%s on %s   seq %d, gbs %d\n", s.Model, s.Platform, s.SeqLength, s.GlobalBatchSize)
-	if s.FewestGPUs > 0 {
-		fmt.Fprintf(w, "fewest      %d GPUs in whole nodes (arithmetic floor %d): %s\n", s.FewestGPUs, s.FloorGPUs, s.FewestKey)
+	floor := 0
+	if s.FloorGPUs != nil {
+		floor = *s.FloorGPUs
+	}
+	if s.FewestGPUs != nil {
+		fmt.Fprintf(w, "fewest      %d GPUs in whole nodes (arithmetic floor %d): %s\n", *s.FewestGPUs, floor, *s.FewestKey)
 	} else {
-		fmt.Fprintf(w, "fewest      none found (arithmetic floor %d)\n", s.FloorGPUs)
+		fmt.Fprintf(w, "fewest      none found (arithmetic floor %d)\n", floor)
 	}
 }

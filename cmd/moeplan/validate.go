@@ -101,7 +101,7 @@ func writeRanking(w io.Writer, r *plan.Replayed, worst int, format report.Format
 			if verdict == "" {
 				verdict = "not examined"
 			}
-			t.Add(row.ID, row.Model, fmt.Sprintf("%d %s", row.GPUs, row.Platform), behind(*row.Mesh), fmt.Sprintf("%d/%d", row.Place, row.Meshes),
+			t.Add(row.ID, row.Model, fmt.Sprintf("%d %s", row.GPUs, row.Platform), behind(*row.Mesh), placeText(row),
 				row.MeshText, verdict)
 		}
 		if err := t.Write(w, format); err != nil {
@@ -120,6 +120,15 @@ func writeRanking(w io.Writer, r *plan.Replayed, worst int, format report.Format
 	}
 	t.Add(fmt.Sprintf("%d records", r.Repeats), "the same layout and software as another record")
 	return t.Write(w, format)
+}
+
+// placeText is the place of a compared row's mesh; 0 is that of one that is not among the others.
+func placeText(row *plan.ReplayRow) string {
+	place := 0
+	if row.Place != nil {
+		place = *row.Place
+	}
+	return fmt.Sprintf("%d/%d", place, *row.Meshes)
 }
 
 func share(n, of int) string {

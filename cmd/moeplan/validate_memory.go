@@ -153,12 +153,12 @@ type groupJSON struct {
 
 // statisticsJSON holds relative errors: 0.01 is 1 %.
 type statisticsJSON struct {
-	Records    int     `json:"records"`            // how many have both figures; the errors are 0 where this is
-	Median     float64 `json:"median"`             // of the signed errors, predicted over measured less 1: above 0 is too much predicted
-	MedianSize float64 `json:"median_size"`        // median of the sizes of the errors
-	P90        float64 `json:"p90"`                // nine in ten sizes are at most this
-	Worst      float64 `json:"worst"`              // the largest size of an error
-	WorstID    string  `json:"worst_id,omitempty"` // the record that worst is of; absent without records
+	Records    int      `json:"records"`     // how many have both figures; all else is null where none has
+	Median     *float64 `json:"median"`      // of the signed errors, predicted over measured less 1: above 0 is too much predicted
+	MedianSize *float64 `json:"median_size"` // median of the sizes of the errors
+	P90        *float64 `json:"p90"`         // nine in ten sizes are at most this
+	Worst      *float64 `json:"worst"`       // the largest size of an error
+	WorstID    *string  `json:"worst_id"`    // the record that worst is of
 }
 
 // aimJSON is one accuracy goal for one set of usable records.
@@ -167,8 +167,8 @@ type aimJSON struct {
 	Records int    `json:"records"` // how many it is about
 	Asked   string `json:"asked"`   // in words: a share of records within an error, or a median error
 	// Reached is, as asked says, the share of the records within (0 to 1, more is better) or their median error (0.01 is 1
-	// %, less is better).
-	Reached float64  `json:"reached"`
+	// %, less is better); null without records.
+	Reached *float64 `json:"reached"`
 	Met     bool     `json:"met"`     // whether the goal is reached
 	Outside []string `json:"outside"` // ids of the records that are not within, the worst first
 }
@@ -176,21 +176,24 @@ type aimJSON struct {
 // recordJSON is one measured run, predicted and measured. Bytes are of one rank: the one that the source reports, or the
 // fullest where it reports a maximum.
 type recordJSON struct {
-	ID                      string `json:"id"`                         // m and four digits; stable
-	Model                   string `json:"model"`                      // the run's model or test, as its source names it
-	Use                     string `json:"use"`                        // usable, conditional (under the assumption that reason names) or unusable (compared with nothing)
-	Reason                  string `json:"reason,omitempty"`           // why it is not usable, or why the model refuses it; absent if there is nothing to say
-	PredictedAfterStepBytes int64  `json:"predicted_after_step_bytes"` // torch.cuda.memory_allocated() between steps; 0 where nothing was predicted
-	MeasuredAfterStepBytes  int64  `json:"measured_after_step_bytes"`  // 0 where it was not measured, or nothing was predicted
-	PredictedPeakBytes      int64  `json:"predicted_peak_bytes"`       // torch.cuda.max_memory_allocated(); 0 where nothing was predicted
-	MeasuredPeakBytes       int64  `json:"measured_peak_bytes"`        // 0 where it was not measured, or nothing was predicted
+	ID                      string  `json:"id"`                         // m and four digits; stable
+	Model                   string  `json:"model"`                      // the run's model or test, as its source names it
+	Use                     string  `json:"use"`                        // usable, conditional (under the assumption that reason names) or unusable (compared with nothing)
+	Reason                  *string `json:"reason"`                     // why it is not usable, or why the model refuses it; null if there is nothing to say
+	PredictedAfterStepBytes *int64  `json:"predicted_after_step_bytes"` // torch.cuda.memory_allocated() between steps; null where nothing was predicted
+	MeasuredAfterStepBytes  *int64  `json:"measured_after_step_bytes"`  // null where it was not measured, or nothing was predicted
+	PredictedPeakBytes      *int64  `json:"predicted_peak_bytes"`       // torch.cuda.max_memory_allocated(); null where nothing was predicted
+	MeasuredPeakBytes       *int64  `json:"measured_peak_bytes"`        // null where it was not measured, or nothing was predicted
 }
 
 func memoryAsJSON(r *calibrate.Report) *memoryJSON {
 	out := &memoryJSON{Groups: groupsAsJSON(r.Groups), Assumed: groupsAsJSON(r.Assumed), Aims: []aimJSON{}, Records: []recordJSON{}}
 	for i := range r.Aims {
 		a := &r.Aims[i]
-		j := aimJSON{a.Name, a.Records, askedFor(a), a.Reached, a.Met(), []string{}}
+		j := aimJSON{a.Name, a.Records, askedFor(a), nil, a.Met(), []string{}}
+		if a.Records > 0 {
+			j.Reached = &a.Reached
+		}
 		for _, row := range a.Outside {
 			j.Outside = append(j.Outside, row.Record.ID)
 		}
@@ -202,15 +205,18 @@ func memoryAsJSON(r *calibrate.Report) *memoryJSON {
 		if row.Err != nil {
 			reason = row.Err.Error()
 		}
-		out.Records = append(out.Records, recordJSON{row.Record.ID, row.Record.Model, row.Use.String(), reason,
-			row.AfterStep.Predicted, row.AfterStep.Measured, row.Peak.Predicted, row.Peak.Measured})
+		out.Records = append(out.Records, recordJSON{row.Record.ID, row.Record.Model, row.Use.String(), report.OrNull(reason),
+			report.OrNull(row.AfterStep.Predicted), report.OrNull(row.AfterStep.Measured), report.OrNull(row.Peak.Predicted), report.OrNull(row.Peak.Measured)})
 	}
 	return out
 }
 
 func groupsAsJSON(groups []calibrate.Group) []groupJSON {
 	of := func(s calibrate.Statistics) statisticsJSON {
-		return statisticsJSON{s.N, s.Median, s.MedianSize, s.P90, s.Worst, s.WorstID}
+		if s.N == 0 {
+			return statisticsJSON{}
+		}
+		return statisticsJSON{s.N, &s.Median, &s.MedianSize, &s.P90, &s.Worst, &s.WorstID}
 	}
 	out := []groupJSON{}
 	for _, g := range groups {

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout/plan"
+	"github.com/moeplan/moeplan/memmodel/calibrate"
 )
 
 // The replay itself is tested in layout/plan; here only what is said around it.
@@ -35,7 +37,7 @@ func TestWriteRanking(t *testing.T) {
 	r := &plan.Replayed{
 		Rows: []plan.ReplayRow{
 			{ID: "r1", Model: "m", Platform: "h100", GPUs: 8, MeshText: "tp2 ep8", Grade: plan.Fits, AsIs: &ratio, AsIsPinned: &ratio, Mesh: &ratio,
-				Place: 3, Meshes: 7, Verdict: "theirs is a default"},
+				Place: new(3), Meshes: new(7), Verdict: "theirs is a default"},
 			{ID: "r2", Platform: "h100", Apart: "misread"},
 		},
 		Legality: plan.Legality{Inconsistent: 2, Refused: 1, Consistent: 5, Legal: 5, Exceptions: []string{"r9 breaks no rule"}},
@@ -79,6 +81,46 @@ func TestValidateMemory(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: no %q in\n%s", c.args, want, &out)
 			}
+		}
+	}
+}
+
+// TestUnknownMemoryIsNull: what was not measured or not predicted is null in JSON, and never 0, which is an amount.
+func TestUnknownMemoryIsNull(t *testing.T) {
+	all := calibrate.Validate()
+	whole := memoryAsJSON(all)
+	unknown := 0
+	for i := range all.Rows {
+		row, r := &all.Rows[i], &whole.Records[i]
+		for _, c := range []struct {
+			what string
+			of   int64
+			json *int64
+		}{{"predicted after a step", row.AfterStep.Predicted, r.PredictedAfterStepBytes}, {"measured after a step", row.AfterStep.Measured, r.MeasuredAfterStepBytes},
+			{"predicted peak", row.Peak.Predicted, r.PredictedPeakBytes}, {"measured peak", row.Peak.Measured, r.MeasuredPeakBytes}} {
+			switch {
+			case c.json == nil && c.of == 0:
+				unknown++
+			case c.json == nil || *c.json != c.of || c.of == 0:
+				t.Errorf("%s: %s is %d, in JSON %v", r.ID, c.what, c.of, c.json)
+			}
+		}
+		if r.Reason != nil && *r.Reason == "" {
+			t.Errorf("%s: a reason that says nothing", r.ID)
+		}
+	}
+	if unknown == 0 {
+		t.Error("nothing is unknown: then this test says nothing")
+	}
+	empty := memoryAsJSON(&calibrate.Report{Groups: []calibrate.Group{{Name: "none"}}, Aims: []calibrate.Aim{{Name: "none", Share: 0.9}}})
+	text, err := json.Marshal(empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nothing = `{"records":0,"median":null,"median_size":null,"p90":null,"worst":null,"worst_id":null}`
+	for _, want := range []string{`"after_step":` + nothing, `"peak":` + nothing, `"reached":null`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %s in %s", want, text)
 		}
 	}
 }

@@ -104,9 +104,9 @@ func calibrateMemory(name string, p *topology.Platform, v *evidence.Verification
 	}
 	found := config.CalibrationMemory{OffsetGiB: math.Inf(-1)}
 	for i := range v.Ranks {
-		if r := &v.Ranks[i]; r.Steady && r.Measured > 0 {
+		if r := &v.Ranks[i]; r.Steady && r.Measured.Known {
 			found.Ranks++
-			found.OffsetGiB = max(found.OffsetGiB, math.Round(1e3*float64(r.Measured-r.Predicted)/(1<<30))/1e3)
+			found.OffsetGiB = max(found.OffsetGiB, math.Round(1e3*float64(r.Measured.N-r.Predicted.N)/(1<<30))/1e3)
 		}
 	}
 	if found.Ranks == 0 {
@@ -202,5 +202,5 @@ func verdict(v *evidence.Verification) error {
 		}
 	}
 	w := v.Worst()
-	return fmt.Errorf("rank %d deviates by %+.1f %% from the predicted peak, the tolerance is %g %%", w.Rank, 100*w.Deviation, 100*v.Tolerance)
+	return fmt.Errorf("rank %d deviates by %+.1f %% from the predicted peak, the tolerance is %g %%", w.Rank, 100*w.Deviation.V, 100*v.Tolerance)
 }

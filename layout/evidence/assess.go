@@ -46,7 +46,7 @@ type Assessment struct {
 	Asked     Strength  `json:"strength_asked"`   // the evidence that was asked for: screen or validation
 	Reached   Strength  `json:"strength_reached"` // none, screen (6 steady steps on) or validation (50 in a declared window)
 	Runs      int       `json:"runs_in_log"`      // how many the log holds; the last one counts
-	Window    Window    `json:"window"`           // the steady iterations that the figures are of; zeros where times mean nothing
+	Window    Window    `json:"window"`           // the steady iterations that the figures are of; empty where times mean nothing
 	Time      StepTimes `json:"step_time"`        // null figures where times mean nothing: a profiled run, or a fake process group
 
 	TFLOPS       Value `json:"tflops_per_gpu"`            // median of the window, 1e12 FLOP/s, as the log prints it; null if it does not
@@ -58,11 +58,11 @@ type Assessment struct {
 	Skipped int    `json:"skipped_iterations"` // in the whole last run, as the framework counts them
 	NaN     int    `json:"nan_iterations"`     // in the whole last run, as the framework counts them
 
-	PeakAllocated Bytes `json:"peak_allocated"` // bytes, of the fullest rank that reported; null if none did
-	PeakReserved  Bytes `json:"peak_reserved"`  // bytes, of the rank that reserved most; null if none reported it
-	PeakIteration int   `json:"peak_iteration"` // after which peak_allocated was reported; 0 if it is null
-	MemoryRanks   int   `json:"memory_ranks"`   // ranks that reported memory; 0: the peaks are null
-	OutOfMemory   int   `json:"out_of_memory"`  // errors of that kind in the log
+	PeakAllocated Bytes   `json:"peak_allocated"` // bytes, of the fullest rank that reported; null if none did
+	PeakReserved  Bytes   `json:"peak_reserved"`  // bytes, of the rank that reserved most; null if none reported it
+	PeakIteration Ordinal `json:"peak_iteration"` // after which peak_allocated was reported; null if it is, and for a line around a checkpoint
+	MemoryRanks   int     `json:"memory_ranks"`   // ranks that reported memory; 0: the peaks are null
+	OutOfMemory   int     `json:"out_of_memory"`  // errors of that kind in the log
 
 	Features   []FeatureCheck `json:"features"`   // what the contract asks for, proven or not
 	Checkpoint Checkpoint     `json:"checkpoint"` // whether saving and loading was seen to work
@@ -236,7 +236,7 @@ func (a *Assessment) memory(log *Log) {
 	for i := range log.Memory {
 		r := &log.Memory[i].Last
 		if r.MaxAllocated.N > a.PeakAllocated.N {
-			a.PeakAllocated, a.PeakIteration = r.MaxAllocated, r.Iteration
+			a.PeakAllocated, a.PeakIteration = r.MaxAllocated, Ordinal(max(0, r.Iteration))
 		}
 		if r.MaxReserved.Known && r.MaxReserved.N > a.PeakReserved.N {
 			a.PeakReserved = r.MaxReserved

@@ -109,7 +109,7 @@ func TestWindow(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lines, w := window(tt.c, tt.log, tt.its)
-			if w.First != tt.first || w.Last != tt.last || w.Steps != tt.steps || w.Complete != tt.complete || w.Lines != len(lines) {
+			if int(w.First) != tt.first || int(w.Last) != tt.last || w.Steps != tt.steps || w.Complete != tt.complete || w.Lines != len(lines) {
 				t.Errorf("%+v, want %d-%d %d %v: %s", w, tt.first, tt.last, tt.steps, tt.complete, tt.reason)
 			}
 		})

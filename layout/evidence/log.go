@@ -184,11 +184,12 @@ func (l *logReader) line(line []byte, ended bool, number int64) {
 }
 
 func (l *logReader) report(m MemoryReport) {
-	r := l.memory[m.Rank]
+	rank := int(m.Rank)
+	r := l.memory[rank]
 	switch {
 	case r == nil && len(l.memory) >= maxRanks:
 	case r == nil:
-		l.memory[m.Rank] = &RankMemory{Rank: m.Rank, First: m, Last: m, Reports: 1}
+		l.memory[rank] = &RankMemory{Rank: rank, First: m, Last: m, Reports: 1}
 	default:
 		r.Reports++
 		if m.Iteration >= 0 || r.Last.Iteration < 0 {
@@ -273,7 +274,7 @@ func (l *Log) Steady(r *RankMemory) bool {
 			start = l.Events[i].Iteration
 		}
 	}
-	return r.Last.Iteration >= start+2
+	return int(r.Last.Iteration) >= start+2
 }
 
 // Fake reports whether the run's configuration asks for the fake process group, whose collectives do nothing.

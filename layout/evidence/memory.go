@@ -9,14 +9,14 @@ import (
 
 // MemoryReport is one memory line of one rank. The peaks are since the process started.
 type MemoryReport struct {
-	Rank int `json:"rank"` // global rank
-	// Iteration is the one after which it was printed; -1 for a line around a checkpoint.
-	Iteration int    `json:"iteration"`
-	Label     string `json:"label"` // what the line says of its time, such as "after 2 iterations"
-	// Unit is the log's: MiB (Megatron-LM's "MB") or GB (1e9, Megatron-Bridge, five digits).
+	Rank Index `json:"rank"` // global rank; null where an out-of-memory error does not say
+	// Iteration is the one after which it was printed; null for a line around a checkpoint.
+	Iteration Index  `json:"iteration"`
+	Label     string `json:"label"` // what the line says of its time, such as "after 2 iterations"; "" for an out-of-memory error
+	// Unit is the log's: MiB (Megatron-LM's "MB") or GB (1e9, Megatron-Bridge, five digits); "" for an out-of-memory error.
 	Unit         string `json:"unit"`
 	Allocated    Bytes  `json:"allocated"`     // bytes, torch.cuda.memory_allocated(); null if the line does not have it
-	MaxAllocated Bytes  `json:"max_allocated"` // bytes, max_memory_allocated(); never null
+	MaxAllocated Bytes  `json:"max_allocated"` // bytes, max_memory_allocated(); null for an out-of-memory error alone
 	Reserved     Bytes  `json:"reserved"`      // bytes, memory_reserved(); null if the line does not have it
 	MaxReserved  Bytes  `json:"max_reserved"`  // bytes, max_memory_reserved(); null if the line does not have it
 	// Device is what the whole card uses, with --log-device-memory-used.
@@ -76,7 +76,7 @@ func memoryHead(head []byte) (m MemoryReport, ok bool) {
 	if !found {
 		return m, false
 	}
-	m.Rank = wholeNumber(rank)
+	m.Rank = Index(wholeNumber(rank))
 	label, rest, found := strings.Cut(label, ")")
 	if m.Rank < 0 || !found || strings.TrimSpace(rest) != "" || len(label) > 200 {
 		return m, false
@@ -84,7 +84,7 @@ func memoryHead(head []byte) (m MemoryReport, ok bool) {
 	m.Label, m.Iteration = label, -1
 	if text, ok := strings.CutPrefix(label, "after "); ok {
 		if text, ok := strings.CutSuffix(text, " iterations"); ok {
-			m.Iteration = wholeNumber(text)
+			m.Iteration = Index(wholeNumber(text))
 		}
 	}
 	return m, true

@@ -13,8 +13,8 @@ type TheoryCheck struct {
 	Printed    Theoretical `json:"printed"`
 	Reproduced *[3]float64 `json:"reproduced_mib"` // weights, activations, total; null if it could not be
 	// Agrees: the printed figures come out to the two decimals that they have.
-	Agrees bool   `json:"agrees"`
-	Why    string `json:"why,omitempty"` // why it was not reproduced; absent if it was
+	Agrees bool    `json:"agrees"`
+	Why    *string `json:"why"` // why it was not reproduced; null if it was
 }
 
 // theories reproduces the theoretical lines of a log with megatron.Theoretical, from the layout's own flags and, where the
@@ -31,7 +31,7 @@ func theories(c *Claim, log *Log) []TheoryCheck {
 		}
 		check := TheoryCheck{Printed: t}
 		if err != nil {
-			check.Why = err.Error()
+			check.Why = new(err.Error())
 		} else {
 			w, a, total := footprint.ReportMiB()
 			check.Reproduced = &[3]float64{w, a, total}

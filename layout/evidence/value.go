@@ -49,6 +49,28 @@ func (b Bytes) MarshalJSON() ([]byte, error) {
 // GiB is the amount in 2^30 bytes.
 func (b Bytes) GiB() float64 { return float64(b.N) / (1 << 30) }
 
+// Index counts from 0, as ranks and stages do; below 0 it is unknown.
+type Index int
+
+// MarshalJSON writes null for what is unknown.
+func (i Index) MarshalJSON() ([]byte, error) {
+	if i < 0 {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(i), 10), nil
+}
+
+// Ordinal counts from 1, as iterations do; 0 is unknown.
+type Ordinal int
+
+// MarshalJSON writes null for what is unknown.
+func (o Ordinal) MarshalJSON() ([]byte, error) {
+	if o < 1 {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(o), 10), nil
+}
+
 const (
 	kib = 1 << 10
 	mib = 1 << 20

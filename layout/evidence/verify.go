@@ -48,15 +48,16 @@ const (
 
 // RankCheck is one rank, predicted and measured.
 type RankCheck struct {
-	Rank      int   `json:"rank"`                     // global rank; -1 where an out-of-memory error does not say
-	Stage     int   `json:"pipeline_rank"`            // by the layout; -1 where rank is unknown
-	Predicted int64 `json:"predicted_peak_allocated"` // bytes of the stage's fullest rank; 0 where rank is unknown
+	Rank      Index `json:"rank"`                     // global rank; null where an out-of-memory error does not say
+	Stage     Index `json:"pipeline_rank"`            // by the layout; null where rank is
+	Predicted Bytes `json:"predicted_peak_allocated"` // bytes of the stage's fullest rank; null where rank is
 	// Measured is bytes, max_memory_allocated(); for a rank that ran out of memory what its tensors took and what was asked for
-	// besides, which is a lower bound, or 0 if the error does not say.
-	Measured     int64        `json:"measured_peak_allocated"`
-	Deviation    float64      `json:"deviation"`                      // measured over predicted, less 1
-	AfterStep    int64        `json:"predicted_allocated_after_step"` // bytes, memory_allocated() between steps; 0 where rank is unknown
-	Report       MemoryReport `json:"report"`                         // the last one of the rank
+	// besides, which is a lower bound, or null if the error does not say.
+	Measured Bytes `json:"measured_peak_allocated"`
+	// Deviation is measured over predicted, less 1; null where one of them is, and where a lower bound lies below the prediction.
+	Deviation    Value        `json:"deviation"`
+	AfterStep    Bytes        `json:"predicted_allocated_after_step"` // bytes, memory_allocated() between steps; null where rank is
+	Report       MemoryReport `json:"report"`                         // the last one of the rank; of an out-of-memory error its place in the log alone
 	Reports      int          `json:"reports"`                        // how many the log has of it
 	Steady       bool         `json:"steady"`                         // whether report is of its second iteration or later, with optimizer state
 	Grade        string       `json:"grade"`                          // of the measured peak on the GPU: fits, tight or no
@@ -68,7 +69,7 @@ type RankCheck struct {
 
 // Coverage says how much of the predicted memory the logs could show.
 type Coverage struct {
-	Covered int64 `json:"covered"`            // bytes, measured allocated peak of the fullest rank seen
+	Covered Bytes `json:"covered"`            // bytes, measured allocated peak of the fullest rank seen; null if none was
 	Of      int64 `json:"of"`                 // bytes, what the card is predicted to see on the fullest stage
 	Fake    bool  `json:"fake_process_group"` // whether a log is of Megatron-LM's fake process group, which allocates nothing for NCCL
 	// Missing are what it did not see, in words.
@@ -80,7 +81,7 @@ type Verification struct {
 	// Outcome is agrees, deviates, inconclusive (no peak that can be compared) or another-run (the logs are of another
 	// layout or model).
 	Outcome    Outcome          `json:"outcome"`
-	Tolerance  float64          `json:"tolerance"`   // share of the prediction up to which a peak holds: 0.05 is 5 %
+	Tolerance  float64          `json:"tolerance"`   // share of the prediction up to which a peak holds: 0.05 is 5 %, which --tolerance calls 5
 	Ranks      []RankCheck      `json:"ranks"`       // those that reported memory or ran out of it, ascending
 	Parameters []ParameterCheck `json:"parameters"`  // printed counts; any difference deviates
 	Coverage   Coverage         `json:"coverage"`    // how much of the predicted memory the logs could show
@@ -102,7 +103,7 @@ type ParameterCheck struct {
 func (v *Verification) Worst() *RankCheck {
 	var worst *RankCheck
 	for i := range v.Ranks {
-		if r := &v.Ranks[i]; worst == nil || math.Abs(r.Deviation) > math.Abs(worst.Deviation) {
+		if r := &v.Ranks[i]; worst == nil || math.Abs(r.Deviation.V) > math.Abs(worst.Deviation.V) {
 			worst = r
 		}
 	}
@@ -154,11 +155,11 @@ func (c *Claim) expected(log *Log, stage int) *Expectation {
 
 func (c *Claim) check(log *Log, r *RankMemory, stage int) RankCheck {
 	e := c.expected(log, stage)
-	out := RankCheck{Rank: r.Rank, Stage: stage, Predicted: e.PeakAllocated, Measured: r.Last.MaxAllocated.N, AfterStep: e.AfterStep,
+	out := RankCheck{Rank: Index(r.Rank), Stage: Index(stage), Predicted: Bytes{e.PeakAllocated, true}, Measured: r.Last.MaxAllocated, AfterStep: Bytes{e.AfterStep, true},
 		Report: r.Last, Reports: r.Reports, Steady: log.Steady(r), Grade: c.Grade(r.Last.MaxAllocated.N), Log: log.Name, Outcome: Agrees}
-	out.Deviation = float64(out.Measured)/float64(out.Predicted) - 1
+	out.Deviation = known(float64(out.Measured.N)/float64(out.Predicted.N) - 1)
 	switch {
-	case out.Deviation > c.Tolerance || out.Steady && out.Deviation < -c.Tolerance:
+	case out.Deviation.V > c.Tolerance || out.Steady && out.Deviation.V < -c.Tolerance:
 		out.Outcome = Deviates
 	case !out.Steady: // a peak without optimizer state is a lower bound only
 		out.Outcome = Inconclusive
@@ -168,8 +169,11 @@ func (c *Claim) check(log *Log, r *RankMemory, stage int) RankCheck {
 
 // checkOOM: a rank that ran out of memory contradicts a prediction that it fits. Its need at that moment is a lower bound.
 func (c *Claim) checkOOM(log *Log, o *OutOfMemory, f *folding.Folding) []RankCheck {
-	out := RankCheck{Rank: o.Rank, Stage: -1, OfOutOfMem: true, OutsideAlloc: o.Outside, Grade: "no", Outcome: Agrees, Log: log.Name}
-	out.Report.Line, out.Report.Rank, out.Report.Iteration = o.Line, o.Rank, o.Iteration
+	out := RankCheck{Rank: Index(o.Rank), Stage: -1, OfOutOfMem: true, OutsideAlloc: o.Outside, Grade: "no", Outcome: Agrees, Log: log.Name}
+	out.Report.Line, out.Report.Rank, out.Report.Iteration = o.Line, Index(o.Rank), -1
+	if o.Iteration > 0 {
+		out.Report.Iteration = Index(o.Iteration)
+	}
 	if c.Fits {
 		out.Outcome = Deviates
 	}
@@ -177,13 +181,12 @@ func (c *Claim) checkOOM(log *Log, o *OutOfMemory, f *folding.Folding) []RankChe
 	if o.Rank < 0 || err != nil {
 		return []RankCheck{out}
 	}
-	out.Stage = at.PP
+	out.Stage = Index(at.PP)
 	e := c.expected(log, at.PP)
-	out.Predicted, out.AfterStep = e.PeakAllocated, e.AfterStep
-	if need := o.Needed(); need.Known {
-		out.Measured = need.N
-		out.Deviation = max(0, float64(need.N)/float64(out.Predicted)-1) // below the prediction it says nothing
-		if out.Deviation > c.Tolerance {
+	out.Predicted, out.AfterStep = Bytes{e.PeakAllocated, true}, Bytes{e.AfterStep, true}
+	if out.Measured = o.Needed(); out.Measured.N > out.Predicted.N { // below the prediction it says nothing
+		out.Deviation = known(float64(out.Measured.N)/float64(out.Predicted.N) - 1)
+		if out.Deviation.V > c.Tolerance {
 			out.Outcome = Deviates
 		}
 	}
@@ -231,7 +234,7 @@ func (v *Verification) cover(c *Claim) {
 	for i := range v.Ranks {
 		if r := &v.Ranks[i]; !r.OfOutOfMem {
 			seen[r.Stage] = true
-			v.Coverage.Covered = max(v.Coverage.Covered, r.Measured)
+			v.Coverage.Covered = Bytes{max(v.Coverage.Covered.N, r.Measured.N), true}
 		}
 	}
 	for i := range c.Stages {
@@ -273,7 +276,7 @@ func ranges(seen []bool) string {
 }
 
 func (v *Verification) conclude(foreign bool) {
-	slices.SortStableFunc(v.Ranks, func(a, b RankCheck) int { return a.Rank - b.Rank })
+	slices.SortStableFunc(v.Ranks, func(a, b RankCheck) int { return int(a.Rank - b.Rank) })
 	any := func(o Outcome) bool {
 		return slices.ContainsFunc(v.Ranks, func(r RankCheck) bool { return r.Outcome == o })
 	}

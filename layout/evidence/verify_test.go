@@ -78,7 +78,7 @@ func TestVerify(t *testing.T) {
 			if v.Outcome != tt.want {
 				t.Errorf("%s, want %s: %s\n%+v", v.Outcome, tt.want, tt.reason, v)
 			}
-			if tt.stage >= 0 && v.Ranks[0].Stage != tt.stage {
+			if tt.stage >= 0 && int(v.Ranks[0].Stage) != tt.stage {
 				t.Errorf("stage %d, want %d", v.Ranks[0].Stage, tt.stage)
 			}
 		})
@@ -88,7 +88,7 @@ func TestVerify(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	fake := "---- arguments ----\n  fake_process_group .............................. True\n---- end of arguments ----\n"
 	v := verify(t, testClaim(t), fake+memoryLine(0, 2, 40<<30)+"\n"+memoryLine(224, 2, 33<<30)+"\n")
-	if v.Coverage.Covered != 40<<30 || v.Coverage.Of != 48<<30 || !v.Coverage.Fake {
+	if v.Coverage.Covered.N != 40<<30 || v.Coverage.Of != 48<<30 || !v.Coverage.Fake {
 		t.Errorf("%+v", v.Coverage)
 	}
 	missing := strings.Join(v.Coverage.Missing, "; ")

@@ -22,8 +22,8 @@ const (
 
 // Window is the steady part of a run.
 type Window struct {
-	First int `json:"first"` // its first iteration, included; 0: there is none
-	Last  int `json:"last"`  // its last iteration, included; 0: there is none
+	First Ordinal `json:"first"` // its first iteration, included; null: there is none
+	Last  Ordinal `json:"last"`  // its last iteration, included; null: there is none
 	// Steps are the iterations in it, Lines the log lines that time them: fewer with --log-interval above 1.
 	Steps int `json:"steps"`
 	Lines int `json:"lines"`
@@ -58,14 +58,14 @@ func window(c *Contract, log *Log, its []Iteration) ([]Iteration, Window) {
 			steady = append(steady, it)
 			w.Steps += it.Number - before
 			if w.First == 0 {
-				w.First = before + 1
+				w.First = Ordinal(before + 1)
 			}
-			w.Last = it.Number
+			w.Last = Ordinal(it.Number)
 		}
 		before = it.Number
 	}
 	w.Lines = len(steady)
-	w.Complete = w.Declared && w.First == c.Measure.First && w.Last == c.Measure.Last
+	w.Complete = w.Declared && int(w.First) == c.Measure.First && int(w.Last) == c.Measure.Last
 	return steady, w
 }
 

@@ -45,15 +45,15 @@ type Variable struct {
 
 // Run is one process: the rank of one pipeline stage.
 type Run struct {
-	Rank  int        `json:"rank"`  // the rank that the process impersonates
-	Stage int        `json:"stage"` // its pipeline rank
-	Holds string     `json:"holds"` // what sits on the stage, in words
-	Env   []Variable `json:"env"`   // complete, RANK included
-	Argv  []string   `json:"argv"`  // interpreter and script first
+	Rank  int        `json:"rank"`          // the rank that the process impersonates
+	Stage int        `json:"pipeline_rank"` // that the rank sits on
+	Holds string     `json:"holds"`         // what sits on the stage, in words
+	Env   []Variable `json:"env"`           // complete, RANK included
+	Argv  []string   `json:"argv"`          // interpreter and script first
 	// Wrapped says that the script is MiddleWrapper, which stands in front of the launcher.
 	Wrapped bool `json:"wrapped,omitempty"`
-	// ExpectPeakAllocated is torch.cuda.max_memory_allocated as it was predicted, in bytes; 0 is unknown, which CheckCommand leaves.
-	ExpectPeakAllocated int64 `json:"expect_peak_allocated,omitempty"`
+	// ExpectPeakAllocated is torch.cuda.max_memory_allocated as it was predicted, in bytes; null is unknown, which CheckCommand leaves.
+	ExpectPeakAllocated *int64 `json:"expect_peak_allocated"`
 }
 
 // Command is a check of one layout on one GPU.

@@ -335,3 +335,22 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// TestRunWithoutPrediction: what a run is expected to allocate is always a key, null until somebody predicts it, and the stage
+// has the name that it has everywhere.
+func TestRunWithoutPrediction(t *testing.T) {
+	for _, tt := range []struct {
+		expect *int64
+		want   string
+	}{{nil, "null"}, {new(int64(50 << 30)), "53687091200"}} {
+		text, err := json.Marshal(Run{Rank: 32, Stage: 1, ExpectPeakAllocated: tt.expect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"rank":32,"pipeline_rank":1,`, `"expect_peak_allocated":` + tt.want} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("no %s in %s", want, text)
+			}
+		}
+	}
+}

@@ -83,8 +83,8 @@ echo 'The last memory line of each run:'
 	for i := range c.Runs {
 		r := &c.Runs[i]
 		expected := ""
-		if r.ExpectPeakAllocated > 0 {
-			expected = fmt.Sprintf("%.0f", float64(r.ExpectPeakAllocated)/(1<<20))
+		if r.ExpectPeakAllocated != nil {
+			expected = fmt.Sprintf("%.0f", float64(*r.ExpectPeakAllocated)/(1<<20))
 		}
 		fmt.Fprintf(b, "last %s '%s'\n", r.Log(), expected)
 	}

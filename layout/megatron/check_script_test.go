@@ -57,7 +57,7 @@ func TestScriptRuns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.Runs[0].ExpectPeakAllocated = 50 << 30
+				c.Runs[0].ExpectPeakAllocated = new(int64(50 << 30))
 				c.Verify = "moeplan verify moeplan-check.rank*.log 'tp2'"
 				dir := t.TempDir()
 				// Rank 0 fails, and the others must run all the same.

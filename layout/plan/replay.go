@@ -44,9 +44,9 @@ type ReplayRow struct {
 	// Refused are the rules that the layout breaks.
 	Refused []string `json:"refused"`
 	// Grade is "" for layouts that are refused or have no step time.
-	Grade       Grade   `json:"grade"`
-	PeakGiB     float64 `json:"peak_allocated_gib"` // its predicted allocated peak, GiB; 0 where grade is ""
-	StepSeconds float64 `json:"step_time_s"`        // its predicted step time, s; 0 where grade is ""
+	Grade       Grade    `json:"grade"`
+	PeakGiB     *float64 `json:"peak_allocated_gib"` // its predicted allocated peak, GiB; null where grade is ""
+	StepSeconds *float64 `json:"step_time_s"`        // its predicted step time, s; null where grade is ""
 	// MeasuredSeconds is the published step time, from tokens a second where those were published; null elsewhere.
 	MeasuredSeconds *float64 `json:"measured_step_time_s"`
 
@@ -56,10 +56,10 @@ type ReplayRow struct {
 	AsIsPinned *float64 `json:"as_is_pinned"`
 	Mesh       *float64 `json:"mesh"`
 	// Place is that of its mesh among the Meshes that fit with its micro-batch, in the order in which plans are shown;
-	// 0: not among them. PlaceFree is the same with any micro-batch.
-	Place     int `json:"place"`
-	Meshes    int `json:"meshes"`
-	PlaceFree int `json:"place_free"`
+	// null: not among them, or there was no comparison. PlaceFree is the same with any micro-batch.
+	Place     *int `json:"place"`
+	Meshes    *int `json:"meshes"` // null where there was no comparison
+	PlaceFree *int `json:"place_free"`
 	// Best is our best with its micro-batch, BestOfMesh that of its mesh.
 	Best       string `json:"best"`
 	BestOfMesh string `json:"best_of_mesh"`
@@ -177,7 +177,7 @@ func (q *question) replay(ctx context.Context) (ReplayRow, error) {
 		}
 		row.Layout = own.String()
 	}
-	row.PeakGiB, row.StepSeconds, row.Grade = float64(c.peak)/float64(gib), c.tuned, p.budget.grade(p.memory.Need(&own))
+	row.PeakGiB, row.StepSeconds, row.Grade = new(float64(c.peak)/float64(gib)), new(c.tuned), p.budget.grade(p.memory.Need(&own))
 	if c.peak > p.budget.capacity {
 		return row, nil
 	}
@@ -213,8 +213,10 @@ func (q *question) replay(ctx context.Context) (ReplayRow, error) {
 		row.AsIsPinned, row.Mesh = over(&c, best), over(member, best)
 		row.Best, row.BestOfMesh = best.layout.String(), member.layout.String()
 	}
-	row.Place, row.Meshes = p.place(pinned, meshOf(&own))
-	row.PlaceFree, _ = p.place(all, meshOf(&own))
+	place, meshes := p.place(pinned, meshOf(&own))
+	row.Place, row.Meshes = orNull(place), &meshes
+	place, _ = p.place(all, meshOf(&own))
+	row.PlaceFree = orNull(place)
 	return row, nil
 }
 
@@ -223,6 +225,15 @@ func (q *question) replay(ctx context.Context) (ReplayRow, error) {
 func over(c, best *candidate) *float64 { return pointer(max(1, c.tuned/best.tuned)) }
 
 func pointer(x float64) *float64 { return &x }
+
+// orNull is a value for JSON, in which one that is not known, which its zero stands for, is null.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
 
 func (q *question) run() layout.Run {
 	return layout.Run{SeqLength: q.layout.SeqLength, GlobalBatchSize: q.layout.GlobalBatchSize, Precision: q.layout.Precision}

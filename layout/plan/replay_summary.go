@@ -127,8 +127,8 @@ func groupOf(name string, rows []*ReplayRow) ReplayGroup {
 		case Tight:
 			g.Tight++
 		}
-		if r.MeasuredSeconds != nil && r.StepSeconds > 0 {
-			errs = append(errs, math.Abs(r.StepSeconds / *r.MeasuredSeconds - 1))
+		if r.MeasuredSeconds != nil && r.StepSeconds != nil {
+			errs = append(errs, math.Abs(*r.StepSeconds / *r.MeasuredSeconds - 1))
 		}
 		if r.AsIs == nil || r.Mesh == nil {
 			continue
@@ -136,10 +136,10 @@ func groupOf(name string, rows []*ReplayRow) ReplayGroup {
 		g.Compared++
 		asIs, pinned, mesh = append(asIs, *r.AsIs), append(pinned, *r.AsIsPinned), append(mesh, *r.Mesh)
 		for i, n := range topPlaces {
-			if r.Place > 0 && r.Place <= n {
+			if r.Place != nil && *r.Place <= n {
 				g.Top[i]++
 			}
-			if r.PlaceFree > 0 && r.PlaceFree <= n {
+			if r.PlaceFree != nil && *r.PlaceFree <= n {
 				g.TopFree[i]++
 			}
 		}

@@ -67,6 +67,15 @@ func TestReplay(t *testing.T) {
 	if all.Rows < 130 {
 		t.Errorf("%d tuned layouts, want about 140: records were lost", all.Rows)
 	}
+	for i := range r.Rows { // in JSON null is unknown, never 0
+		row := &r.Rows[i]
+		if priced := row.Grade != ""; priced != (row.PeakGiB != nil) || priced != (row.StepSeconds != nil) || priced && !(*row.PeakGiB > 0 && *row.StepSeconds > 0) {
+			t.Errorf("%s: grade %q with peak %v and step %v", row.ID, row.Grade, row.PeakGiB, row.StepSeconds)
+		}
+		if row.Place != nil && (*row.Place < 1 || *row.Place > *row.Meshes) || row.PlaceFree != nil && *row.PlaceFree < 1 {
+			t.Errorf("%s: place %v of %v, free %v", row.ID, row.Place, row.Meshes, row.PlaceFree)
+		}
+	}
 	for _, row := range r.Worst(20) {
 		if row.Verdict == "" {
 			t.Logf("%s %s is %.0f %% behind our best, among the worst twenty, and nobody has looked at it: %s against %s",
@@ -152,7 +161,7 @@ func TestReplayWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _ := q.replay(context.Background())
-	if *a.Mesh != *b.Mesh || a.Best != b.Best || a.Place != b.Place || !slices.Equal(a.Refused, b.Refused) {
+	if *a.Mesh != *b.Mesh || a.Best != b.Best || *a.Place != *b.Place || !slices.Equal(a.Refused, b.Refused) {
 		t.Errorf("%+v, then %+v", a, b)
 	}
 	canceled, cancel := context.WithCancel(context.Background())

@@ -26,30 +26,31 @@ type SizeRequest struct {
 
 // Sizing is the answer to a SizeRequest.
 type Sizing struct {
-	Model           string  `json:"model"`             // the catalogue's id, or that of a file
-	Platform        string  `json:"platform"`          // the catalogue's id, or that of a file
-	GlobalBatchSize int     `json:"global_batch_size"` // sequences a step, the same for all rows
-	SeqLength       int     `json:"seq_length"`        // tokens a sequence
-	Tokens          float64 `json:"tokens"`            // to train on, of --tokens; 0 where it was not given
-	// FloorGPUs is the arithmetic floor: fewer cannot hold weights and gradients once. FewestGPUs is the smallest number,
-	// in whole nodes, on which a layout fits, with that layout; 0 when none was found.
-	FloorGPUs  int       `json:"floor_gpus"`
-	FewestGPUs int       `json:"fewest_gpus"`
-	FewestKey  string    `json:"fewest_key"` // in text form; "" when none was found
+	Model           string   `json:"model"`             // the catalogue's id, or that of a file
+	Platform        string   `json:"platform"`          // the catalogue's id, or that of a file
+	GlobalBatchSize int      `json:"global_batch_size"` // sequences a step, the same for all rows
+	SeqLength       int      `json:"seq_length"`        // tokens a sequence
+	Tokens          *float64 `json:"tokens"`            // to train on, of --tokens; null where it was not given
+	// FloorGPUs is the arithmetic floor: fewer cannot hold weights and gradients once; null where a GPU has no memory to
+	// offer. FewestGPUs is the smallest number, in whole nodes, on which a layout fits, with that layout; null when none was
+	// found.
+	FloorGPUs  *int      `json:"floor_gpus"`
+	FewestGPUs *int      `json:"fewest_gpus"`
+	FewestKey  *string   `json:"fewest_key"` // in text form; null when none was found
 	Rows       []SizeRow `json:"rows"`       // one a number of GPUs, in the order asked for
 }
 
 // SizeRow is one number of GPUs.
 type SizeRow struct {
-	GPUs int    `json:"gpus"`               // how many are compared
-	Key  string `json:"key"`                // "" if nothing fits or nothing is legal; Why then says which
-	DP   int    `json:"data_parallel_size"` // 0 without a layout
-	// NumMicrobatches is how many micro-batches a pipeline works through per step.
-	NumMicrobatches int `json:"num_microbatches"`
-	// StepTimeMS is the tuned estimate in ms; 0 without a layout. Ranges are its band of +-15 %.
-	StepTimeMS   float64     `json:"step_time_ms"`
-	TokensPerSec float64     `json:"tokens_per_second"` // of all GPUs together, from step_time_ms; 0 without a layout
-	Efficiency   float64     `json:"efficiency"`        // tokens/s per GPU over that of the best row, 0 to 1; 0 without a layout
+	GPUs int     `json:"gpus"`               // how many are compared
+	Key  *string `json:"key"`                // null if nothing fits or nothing is legal; Why then says which
+	DP   *int    `json:"data_parallel_size"` // null without a layout
+	// NumMicrobatches is how many micro-batches a pipeline works through per step; null without a layout.
+	NumMicrobatches *int `json:"num_microbatches"`
+	// StepTimeMS is the tuned estimate in ms; null without a layout. Ranges are its band of +-15 %.
+	StepTimeMS   *float64    `json:"step_time_ms"`
+	TokensPerSec *float64    `json:"tokens_per_second"` // of all GPUs together, from step_time_ms; null without a layout
+	Efficiency   *float64    `json:"efficiency"`        // tokens/s per GPU over that of the best row, 0 to 1; null without a layout
 	Days         *[2]float64 `json:"days"`              // of training on the tokens, as [low, high]; null without --tokens or a layout
 	GPUHours     *[2]float64 `json:"gpu_hours"`         // of that training, as [low, high]; null without --tokens or a layout
 	Cost         *[2]float64 `json:"cost"`              // of those hours, as [low, high]; null without --tokens, --price-per-gpu-hour or a layout
@@ -75,11 +76,12 @@ func Size(ctx context.Context, r SizeRequest) (*Sizing, error) {
 		return nil, err
 	}
 	out := &Sizing{Model: r.Model.ID, Platform: r.Platform.ID, GlobalBatchSize: r.GlobalBatchSize, SeqLength: base.SeqLength,
-		Tokens: r.Tokens, FloorGPUs: p.floorGPUs(&base)}
-	out.FewestGPUs, out.FewestKey, err = fewestGPUs(ctx, &base)
+		Tokens: orNull(r.Tokens), FloorGPUs: orNull(p.floorGPUs(&base))}
+	fewest, key, err := fewestGPUs(ctx, &base)
 	if err != nil {
 		return nil, err
 	}
+	out.FewestGPUs, out.FewestKey = orNull(fewest), orNull(key)
 	for _, n := range r.Counts {
 		row, err := sizeRow(ctx, &r, n, goodput)
 		if err != nil {
@@ -109,11 +111,11 @@ func sizeRow(ctx context.Context, r *SizeRequest, gpus int, goodput float64) (Si
 		return row, nil
 	}
 	tokens := float64(q.GlobalBatchSize) * float64(q.SeqLength)
-	row.Key, row.DP, row.NumMicrobatches = best.Key, best.Sizes.DP, best.Sizes.NumMicrobatches
-	row.StepTimeMS = best.TunedTimeMS
-	row.TokensPerSec = tokens / (best.TunedTimeMS / 1e3)
+	row.Key, row.DP, row.NumMicrobatches = &best.Key, &best.Sizes.DP, &best.Sizes.NumMicrobatches
+	row.StepTimeMS = &best.TunedTimeMS
+	row.TokensPerSec = new(tokens / (best.TunedTimeMS / 1e3))
 	if r.Tokens > 0 {
-		days := r.Tokens / row.TokensPerSec / goodput / 86400
+		days := r.Tokens / *row.TokensPerSec / goodput / 86400
 		row.Days = around(days)
 		row.GPUHours = around(days * 24 * float64(gpus))
 		if r.PricePerGPUHour > 0 {
@@ -160,23 +162,22 @@ const fallOff = 0.8
 func (s *Sizing) compare() {
 	best := 0.0
 	for i := range s.Rows {
-		best = max(best, s.Rows[i].TokensPerSec/float64(s.Rows[i].GPUs))
-	}
-	if best == 0 {
-		return
+		if row := &s.Rows[i]; row.Key != nil {
+			best = max(best, *row.TokensPerSec/float64(row.GPUs))
+		}
 	}
 	for i := range s.Rows {
 		row := &s.Rows[i]
-		if row.Key == "" {
+		if row.Key == nil {
 			continue
 		}
-		row.Efficiency = row.TokensPerSec / float64(row.GPUs) / best
+		row.Efficiency = new(*row.TokensPerSec / float64(row.GPUs) / best)
 		row.Why = "wall: " + row.Why
 		switch {
-		case row.DP >= s.GlobalBatchSize:
-			row.Why = fmt.Sprintf("DP %d takes the whole batch of %d sequences: more GPUs only add model parallelism", row.DP, s.GlobalBatchSize)
-		case row.Efficiency < fallOff:
-			row.Why += fmt.Sprintf("; %d micro-batches a pipeline and step", row.NumMicrobatches)
+		case *row.DP >= s.GlobalBatchSize:
+			row.Why = fmt.Sprintf("DP %d takes the whole batch of %d sequences: more GPUs only add model parallelism", *row.DP, s.GlobalBatchSize)
+		case *row.Efficiency < fallOff:
+			row.Why += fmt.Sprintf("; %d micro-batches a pipeline and step", *row.NumMicrobatches)
 		}
 	}
 }

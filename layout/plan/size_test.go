@@ -34,23 +34,23 @@ func TestSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Rows[0].Key != "" || s.Rows[0].Why == "" {
-		t.Errorf("8 GPUs: %+v, want nothing fits, with the reason", s.Rows[0])
+	if s.Rows[0].Key != nil || s.Rows[0].DP != nil || s.Rows[0].NumMicrobatches != nil || s.Rows[0].StepTimeMS != nil || s.Rows[0].TokensPerSec != nil || s.Rows[0].Efficiency != nil || s.Rows[0].Why == "" {
+		t.Errorf("8 GPUs: %+v, want nothing fits, with the reason and no figure", s.Rows[0])
 	}
-	if s.FewestGPUs < s.FloorGPUs || s.FewestGPUs%8 != 0 || s.FewestGPUs > 64 {
-		t.Errorf("fewest %d, floor %d", s.FewestGPUs, s.FloorGPUs)
+	if *s.FewestGPUs < *s.FloorGPUs || *s.FewestGPUs%8 != 0 || *s.FewestGPUs > 64 {
+		t.Errorf("fewest %d, floor %d", *s.FewestGPUs, *s.FloorGPUs)
 	}
 	for i, row := range s.Rows[1:] {
 		q := r.Request
 		q.GPUs, q.GlobalBatchSize, q.Top = row.GPUs, s.GlobalBatchSize, 1
-		if best := answer(t, q).Plans[0]; best.Key != row.Key || best.TunedTimeMS != row.StepTimeMS {
-			t.Errorf("%d GPUs: %s, but Search says %s", row.GPUs, row.Key, best.Key)
+		if best := answer(t, q).Plans[0]; best.Key != *row.Key || best.TunedTimeMS != *row.StepTimeMS {
+			t.Errorf("%d GPUs: %s, but Search says %s", row.GPUs, *row.Key, best.Key)
 		}
-		if i > 0 && row.TokensPerSec < s.Rows[i].TokensPerSec {
+		if i > 0 && *row.TokensPerSec < *s.Rows[i].TokensPerSec {
 			t.Errorf("%d GPUs make fewer tokens/s than %d", row.GPUs, s.Rows[i].GPUs)
 		}
-		if row.Efficiency <= 0 || row.Efficiency > 1 {
-			t.Errorf("%d GPUs: efficiency %g", row.GPUs, row.Efficiency)
+		if *row.Efficiency <= 0 || *row.Efficiency > 1 {
+			t.Errorf("%d GPUs: efficiency %g", row.GPUs, *row.Efficiency)
 		}
 		hours := row.GPUHours[0] / (row.Days[0] * 24)
 		if diff := hours/float64(row.GPUs) - 1; diff > 1e-9 || diff < -1e-9 || math.Abs(row.Cost[0]/row.GPUHours[0]-2.5) > 1e-9 {

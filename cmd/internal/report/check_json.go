@@ -46,13 +46,13 @@ type timesJSON struct {
 func (c *Checked) JSON() any {
 	j := c.Judgement
 	out := checkedJSON{File: c.Script.Name, Command: c.Command, Warnings: c.Script.Warnings, World: c.World, Violations: j.Violations,
-		Unmodelled: j.Unmodelled, Missing: orNull(j.Missing), Fit: c.Fit, Base: c.Base, NotPlaced: orNull(c.whyNotPlaced())}
+		Unmodelled: j.Unmodelled, Missing: OrNull(j.Missing), Fit: c.Fit, Base: c.Base, NotPlaced: OrNull(c.whyNotPlaced())}
 	if j.Resolved != nil {
 		out.Changes = j.Resolved.Changes
 	}
 	if j.Layout != nil {
 		sizes := plan.SizesOf(j.Model, j.Layout)
-		out.Layout, out.Key = &sizes, orNull(j.Layout.String())
+		out.Layout, out.Key = &sizes, OrNull(j.Layout.String())
 	}
 	if j.Total > 0 {
 		out.Parameters = &parametersJSON{j.Total, j.Active}
@@ -60,7 +60,7 @@ func (c *Checked) JSON() any {
 	if j.StepTimeMS != nil {
 		out.Times = &timesJSON{*j.StepTimeMS, *j.TFLOPS}
 	} else {
-		out.Untimed = orNull(firstWord(j.Untimed, j.Missing))
+		out.Untimed = OrNull(firstWord(j.Untimed, j.Missing))
 	}
 	if j.Stages != nil {
 		out.Stages = &j.Stages
@@ -82,12 +82,4 @@ func (c *Checked) whyNotPlaced() string {
 		return "it breaks rules, and only what runs is placed among our plans"
 	}
 	return "moeplan searches no such layout, or none that it searches fits"
-}
-
-// orNull is a text for JSON, in which one that says nothing is null.
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

@@ -10,7 +10,7 @@ import (
 // Sizes writes the table over numbers of GPUs. Ranges are the band of the time estimate.
 func Sizes(w io.Writer, s *plan.Sizing, f Format) error {
 	t := Table{Head: []string{"GPUs", "DP", "s/step", "Mtokens/s", "of best/GPU"}}
-	if s.Tokens > 0 {
+	if s.Tokens != nil {
 		t.Head = append(t.Head, "days", "GPU-hours k")
 	}
 	cost := len(s.Rows) > 0 && hasCost(s.Rows)
@@ -26,7 +26,7 @@ func Sizes(w io.Writer, s *plan.Sizing, f Format) error {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		cells := []string{fmt.Sprint(r.GPUs)}
-		if r.Key == "" {
+		if r.Key == nil {
 			for len(cells) < len(t.Head) {
 				cells = append(cells, "-")
 			}
@@ -34,8 +34,8 @@ func Sizes(w io.Writer, s *plan.Sizing, f Format) error {
 			t.Add(cells...)
 			continue
 		}
-		cells = append(cells, fmt.Sprint(r.DP), seconds(r.StepTimeMS), fmt.Sprintf("%.2f", r.TokensPerSec/1e6), fmt.Sprintf("%.0f %%", 100*r.Efficiency))
-		if s.Tokens > 0 {
+		cells = append(cells, fmt.Sprint(*r.DP), seconds(*r.StepTimeMS), fmt.Sprintf("%.2f", *r.TokensPerSec/1e6), fmt.Sprintf("%.0f %%", 100**r.Efficiency))
+		if s.Tokens != nil {
 			cells = append(cells, span(r.Days, 1), span(r.GPUHours, 1e3))
 		}
 		if cost {
@@ -43,7 +43,7 @@ func Sizes(w io.Writer, s *plan.Sizing, f Format) error {
 		}
 		cells = append(cells, r.Why)
 		if f != Text {
-			cells = append(cells, r.Key)
+			cells = append(cells, *r.Key)
 		}
 		t.Add(cells...)
 	}

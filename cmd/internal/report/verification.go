@@ -10,7 +10,7 @@ import (
 )
 
 // RankName names a rank that may be unknown.
-func RankName(rank int) string {
+func RankName(rank evidence.Index) string {
 	if rank < 0 {
 		return "a rank"
 	}
@@ -48,8 +48,8 @@ func Verification(w io.Writer, l *layout.Layout, v *evidence.Verification) error
 		p.prose("UPSTREAM", theory(&v.Theory[i]))
 	}
 	c := &v.Coverage
-	if c.Covered > 0 {
-		text := fmt.Sprintf("covers %.1f of %.1f GiB", float64(c.Covered)/gib, float64(c.Of)/gib)
+	if c.Covered.Known {
+		text := fmt.Sprintf("covers %.1f of %.1f GiB", c.Covered.GiB(), float64(c.Of)/gib)
 		if c.Fake {
 			text += " (fake process group)"
 		}
@@ -80,14 +80,14 @@ func rankCells(r *evidence.RankCheck) []string {
 		rank = fmt.Sprint(r.Rank)
 	}
 	if r.Stage >= 0 {
-		stage, predicted = fmt.Sprint(r.Stage), gibs(r.Predicted)
+		stage, predicted = fmt.Sprint(r.Stage), gibs(r.Predicted.N)
 	}
 	if r.Report.Iteration >= 0 {
 		iteration = fmt.Sprint(r.Report.Iteration)
 	}
 	if r.OfOutOfMem {
-		if r.Measured > 0 {
-			measured = "> " + gibs(r.Measured)
+		if r.Measured.Known {
+			measured = "> " + gibs(r.Measured.N)
 		}
 		what := "out of memory"
 		if r.OutsideAlloc {
@@ -95,18 +95,18 @@ func rankCells(r *evidence.RankCheck) []string {
 		}
 		return []string{rank, stage, iteration, predicted, measured, deviation, "-", "-", "no", what}
 	}
-	measured, deviation = gibs(r.Measured), signed(100*r.Deviation, 2)+" %"
+	measured, deviation = gibs(r.Measured.N), signed(100*r.Deviation.V, 2)+" %"
 	if !r.Steady {
 		measured = "> " + measured
 	}
-	return []string{rank, stage, iteration, predicted, measured, deviation, gibs(r.AfterStep), unknown(r.Report.Allocated), r.Grade, string(r.Outcome)}
+	return []string{rank, stage, iteration, predicted, measured, deviation, gibs(r.AfterStep.N), unknown(r.Report.Allocated), r.Grade, string(r.Outcome)}
 }
 
 func theory(c *evidence.TheoryCheck) string {
 	printed := fmt.Sprintf("its theoretical line prints weight and optimizer %.2f MB", c.Printed.WeightsMiB)
 	switch {
 	case c.Reproduced == nil:
-		return printed + ", not reproduced: " + c.Why
+		return printed + ", not reproduced: " + *c.Why
 	case c.Agrees:
 		return printed + ", reproduced; it knows no experts' activations, recomputation or CP and is no prediction"
 	}
@@ -120,7 +120,7 @@ func verdictOf(v *evidence.Verification) string {
 		if w.OfOutOfMem {
 			return "it ran out of memory, as the prediction says"
 		}
-		return fmt.Sprintf("the prediction holds: the worst rank is off by %s %%, %g %% are allowed", signed(100*w.Deviation, 2), 100*v.Tolerance)
+		return fmt.Sprintf("the prediction holds: the worst rank is off by %s %%, %g %% are allowed", signed(100*w.Deviation.V, 2), 100*v.Tolerance)
 	case evidence.Deviates:
 		return fmt.Sprintf("the prediction does not hold within %g %%", 100*v.Tolerance)
 	case evidence.AnotherRun:
