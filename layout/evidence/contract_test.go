@@ -92,6 +92,8 @@ func TestContractErrors(t *testing.T) {
 		{"unknown key", "  gpus: 256", "  gpu: 256", `c.yaml:20:3: unknown key "gpu" in hardware, did you mean gpus?`, "strict, with line, column and the nearest key"},
 		{"unknown section", "hardware:", "hardwear:", `unknown key "hardwear", did you mean hardware?`, "a section that nobody reads would be silently lost"},
 		{"twice", "  sku: \"\"", "  sku: \"\"\n  sku: \"\"", "", "YAML with a key twice has no meaning"},
+		{"brackets", "  sku: \"\"", "  sku: " + strings.Repeat("[", 30_000), "nested too deeply", "the parser takes gigabytes over 200,000 of them"},
+		{"large", "  sku: \"\"", "  sku: \"" + strings.Repeat("x", maxContract) + "\"", "at most 64 KiB", "the parser takes seconds over a MiB"},
 		{"missing", "  sku: \"\"\n", "", "lacks the key sku", "a field that is left out is not frozen"},
 		{"kind", "  gpus: 256", "  gpus: many", `gpus: "many"`, "a count"},
 		{"text for a number", "  gpus: 256", "  gpus: \"256\"", `want a plain value`, "kinds are not guessed"},

@@ -9,12 +9,14 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Bounds of a contract file.
 const (
-	maxContract      = 1 << 20
+	maxContract      = 64 << 10 // those that are written have some 5 kB, and the parser takes seconds over a MiB
 	maxContractDepth = 8
 )
 
@@ -97,7 +99,7 @@ func ReadContract(name string, r io.Reader) (*Contract, error) {
 	}
 	y := &contractReader{name: name, seen: map[string]bool{}, contract: &Contract{}}
 	if len(data) > maxContract {
-		return nil, y.whole("a contract is at most 1 MiB")
+		return nil, y.whole("a contract is at most 64 KiB")
 	}
 	top, err := y.parse(string(data))
 	if err != nil {
@@ -147,7 +149,11 @@ func (y *contractReader) parse(text string) (top *ast.MappingNode, err error) {
 			top, err = nil, y.whole(fmt.Sprint("cannot be parsed: ", r))
 		}
 	}()
-	file, err := parser.ParseBytes([]byte(text), 0)
+	tokens := lexer.Tokenize(text)
+	if bracketsDeep(tokens) > maxContractDepth {
+		return nil, y.whole("nested too deeply")
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, y.syntax(err)
 	}
@@ -161,6 +167,21 @@ func (y *contractReader) parse(text string) (top *ast.MappingNode, err error) {
 		return ast.Mapping(n.GetToken(), false, n), nil
 	}
 	return nil, y.whole("is no contract: a mapping is")
+}
+
+// bracketsDeep is how deep brackets nest; the parser's memory grows with the square of it.
+func bracketsDeep(tokens token.Tokens) (deepest int) {
+	depth := 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+			deepest = max(deepest, depth)
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		}
+	}
+	return deepest
 }
 
 // syntax takes apart goccy's "[line:col] message" and drops its excerpt.
