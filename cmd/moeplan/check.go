@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
@@ -61,7 +63,16 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		if strings.HasPrefix(name, "--") {
 			name = "the argv"
 		}
-		return usage("%s does not say on how many GPUs it runs: give --world", name)
+		why := command.World.From
+		for _, count := range []script.Count{command.PerNode, command.Nodes} {
+			if count.N < 1 && count.From != "" {
+				why = count.From
+			}
+		}
+		if why != "" {
+			why = " (" + why + ")"
+		}
+		return usage("%s does not say on how many GPUs it runs%s: give --world", name, why)
 	}
 	out.World = world
 	if !(c.Trainable > 0 && c.Trainable <= 1) {
@@ -126,11 +137,28 @@ func (c *checkCmd) read(ctx context.Context) (*script.Script, *script.Command, e
 	}
 	if s == nil || s.Training() == nil {
 		if err == nil {
-			err = fmt.Errorf("no launch of a training program found in %s", firstOf(c.File, "the argv"))
+			err = noLaunch(firstOf(c.File, "the argv"), s)
 		}
 		return nil, nil, &coded{exitUsage, err}
 	}
 	return s, s.Training(), nil
+}
+
+// noLaunch says why no launch was found, as far as it is known: a loop without an end hides what follows it.
+func noLaunch(name string, s *script.Script) error {
+	const most = 5
+	problems := []error{fmt.Errorf("no launch of a training program found in %s", name)}
+	if s != nil {
+		for i := range s.Warnings[:min(most, len(s.Warnings))] {
+			w := &s.Warnings[i]
+			at := firstOf(w.File, name)
+			if w.Line > 0 {
+				at += ":" + strconv.Itoa(w.Line)
+			}
+			problems = append(problems, fmt.Errorf("%s: %s", at, w.Message))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // argv is the command in Megatron-LM's words, with the architecture of --model in front where one was given.

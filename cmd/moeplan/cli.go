@@ -80,7 +80,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exited := -1
 	out := &sticky{w: stdout}
 	from := newSettings(os.Getenv)
-	s := streams{outputTo(out, stdout, os.Getenv), stderr}
+	output := outputTo(out, stdout, os.Getenv)
+	out.color = output.Color
+	s := streams{output, stderr}
 	parser, err := newParser(grammarFor(args), s, func(code int) { exited = code },
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s), kong.Resolvers(from), kong.Bind(from))
 	if err != nil {
@@ -107,6 +109,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = out.err
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
 	return complain(stderr, err, asJSON)
 }
 
@@ -123,18 +128,22 @@ func newParser(grammar any, s streams, exit func(code int), options ...kong.Opti
 	)...)
 }
 
-// sticky remembers the first failure to write a result, so that it is never taken for success.
+// sticky remembers the first failure to write a result, so that it is never taken for success, and lets nothing through that steers a
+// terminal.
 type sticky struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	color bool // whether sequences of colour are ours
+	err   error
 }
 
 func (s *sticky) Write(p []byte) (int, error) {
-	n, err := s.w.Write(p)
-	if err != nil && s.err == nil {
-		s.err = fmt.Errorf("the result could not be written: %w", err)
+	if _, err := s.w.Write(tame(p, s.color)); err != nil {
+		if s.err == nil {
+			s.err = fmt.Errorf("the result could not be written: %w", err)
+		}
+		return 0, err
 	}
-	return n, err
+	return len(p), nil
 }
 
 // wantsJSON tells from the bare arguments whether errors are to be JSON, since they may be errors of parsing.

@@ -166,11 +166,7 @@ func (e *emitter) save(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, f := range files {
-		part := filepath.Join(dir, "."+f.name+".part")
-		if err := os.WriteFile(part, []byte(f.text), 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(part, filepath.Join(dir, f.name)); err != nil {
+		if err := writeWhole(filepath.Join(dir, f.name), []byte(f.text)); err != nil {
 			return err
 		}
 	}

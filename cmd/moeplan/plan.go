@@ -69,6 +69,11 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err := c.explains(); err != nil {
 		return err
 	}
+	if c.HTML != "" && c.HTML != "-" {
+		if _, err := writable(c.HTML); err != nil {
+			return err
+		}
+	}
 	r.Top, r.Pareto = c.Top, c.Pareto
 	if err := c.bound(&r); err != nil {
 		return err

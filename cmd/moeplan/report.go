@@ -49,6 +49,11 @@ const mostPagePlans = 200
 // writePage writes the answer to a request as a page.
 func writePage(ctx context.Context, r plan.Request, f *machine, run *runFlags, name string, s streams) error {
 	r.Top = min(r.Top, mostPagePlans)
+	if name != "-" {
+		if _, err := writable(name); err != nil {
+			return err
+		}
+	}
 	a, err := page.Ask(ctx, r)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/plan"
@@ -21,6 +20,11 @@ type traceCmd struct {
 func (c *traceCmd) Run(ctx context.Context, s streams) error {
 	if c.Microbatches != 0 {
 		if err := positive("--microbatches", c.Microbatches, layout.MaxSize); err != nil {
+			return err
+		}
+	}
+	if c.Output != "-" {
+		if _, err := writable(c.Output); err != nil {
 			return err
 		}
 	}
@@ -60,13 +64,4 @@ func events(line *timeline.Timeline) (n int) {
 		n += len(line.Ranks[i].Events)
 	}
 	return n
-}
-
-// writeWhole writes a file whole or not at all.
-func writeWhole(name string, data []byte) error {
-	part := name + ".part"
-	if err := os.WriteFile(part, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(part, name)
 }

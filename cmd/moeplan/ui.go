@@ -88,7 +88,7 @@ func complain(w io.Writer, err error, asJSON bool) int {
 		return code
 	}
 	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
-		fmt.Fprintf(w, "moeplan: %s\n", strings.TrimPrefix(line, "moeplan: "))
+		fmt.Fprintf(w, "moeplan: %s\n", printable(strings.TrimPrefix(line, "moeplan: ")))
 	}
 	return code
 }
