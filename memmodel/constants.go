@@ -58,8 +58,11 @@ const (
 	// networkHigh is what the first communicator over several nodes costs in all: 1.6 GB (NVIDIA/nccl issue 864).
 	networkHigh = 1526 * mib
 	// peerHigh is what one more peer in the NVLink domain costs an all-to-all: 4.34 - 1.06 GB for seven (NVIDIA/nccl issue
-	// 1685); peerLow with p2p channels limited to two. remotePeerHigh is ASSUMED: two channels of 10 + 2 MiB.
+	// 1685); peerLow with p2p channels limited to two. remotePeerHigh is ASSUMED: two channels of 10 + 2 MiB. The figure is
+	// of a box of peerDomain GPUs. Nobody has reported one of a larger domain; the peers beyond are ASSUMED to cost what remote
+	// ones do, because 63 times the figure would be 27 GiB.
 	peerLow, peerHigh, remotePeerHigh = 28 * mib, 446 * mib, 24 * mib
+	peerDomain                        = 8
 
 	// defaultDomain is the NVLink domain of a run that does not say.
 	defaultDomain = 8

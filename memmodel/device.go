@@ -87,7 +87,7 @@ func (s *shape) communicators(c *class) Span {
 		ring(l.ETP, 1)
 		ring(l.EDP(), l.ETP*l.EP)
 		if l.EP > 1 && !l.Dispatcher.Flex() {
-			near := min(l.EP, max(1, s.domain()/l.ETP)) - 1
+			near := min(l.EP, max(1, min(s.domain(), peerDomain)/l.ETP)) - 1
 			n.add(int64(near)*peerLow, int64(near)*peerHigh+int64(l.EP-1-near)*remotePeerHigh)
 			network = network || l.EP*l.ETP > s.domain()
 		}

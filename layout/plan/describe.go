@@ -38,6 +38,9 @@ func newPricer(r *Request) (*pricer, error) {
 		return nil, err
 	}
 	run := memmodel.DefaultRun(sm)
+	if d := r.Platform.Domain; d.Known {
+		run.DomainSize = d.Int()
+	}
 	run.ExpandableSegments = true // as the launches that emit writes set it
 	run.Imbalance = r.Imbalance
 	run.MomentBytes, run.GradientBytes, run.MasterBytes = r.momentBytes(), r.gradientBytes(), r.masterBytes()

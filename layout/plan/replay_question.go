@@ -203,6 +203,10 @@ func (q *question) sides() {
 	}
 	bf16Moments := opt.Moments == "bf16" || opt.Moments == "" && opt.GradsFP32 == nil && q.model.MLA != nil
 	run := memmodel.DefaultRun(int(q.platform.SM.Value))
+	run.ExpandableSegments = true // NVIDIA-NeMo/Megatron-Bridge@067f987df docs/performance-guide.md
+	if d := q.platform.Domain; d.Known {
+		run.DomainSize = d.Int()
+	}
 	run.GradientBytes = 2
 	if opt.GradsFP32 != nil && *opt.GradsFP32 {
 		run.GradientBytes = 4
