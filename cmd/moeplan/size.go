@@ -61,19 +61,8 @@ func (c *sizeCmd) Run(ctx context.Context, s streams) error {
 		all = append(all, sizing)
 	}
 	stop()
-	if c.Output == "json" {
-		return writeJSON(s.out, all)
-	}
-	for i, sizing := range all {
-		if c.Output == "table" {
-			if i > 0 {
-				fmt.Fprintln(s.out)
-			}
-			sizeHead(s.out, sizing)
-		}
-		if err := report.Sizes(s.out, sizing, report.Format(c.Output)); err != nil {
-			return err
-		}
+	if err := c.write(s.out, all); err != nil {
+		return err
 	}
 	for _, sizing := range all {
 		for _, row := range sizing.Rows {
@@ -83,6 +72,25 @@ func (c *sizeCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	return &coded{exitNoFit, errNothingFits}
+}
+
+// write prints the answers, one a platform.
+func (c *sizeCmd) write(w io.Writer, all []*plan.Sizing) error {
+	if c.Output == "json" {
+		return writeJSON(w, all)
+	}
+	for i, sizing := range all {
+		if c.Output == "table" {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			sizeHead(w, sizing)
+		}
+		if err := report.Sizes(w, sizing, report.Format(c.Output)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *sizeCmd) sizeRequest(ctx context.Context, gpu string, tokens float64) (plan.SizeRequest, error) {

@@ -21,8 +21,8 @@ type FeatureCheck struct {
 	Name  string `json:"name"`  // in words
 	State State  `json:"state"` // proven, contradicted or unproven
 	// By is the log line or the figure of the trace that settles it, or what would.
-	By   string `json:"by"`
-	Line int64  `json:"line"` // of the log; 0 if it is not a line
+	By   string  `json:"by"`
+	Line Ordinal `json:"line"` // of the log; null if it is not a line
 	// Source says where By comes from: the framework's code that prints the line, the trace, or the configuration.
 	Source string `json:"source"`
 }
@@ -85,7 +85,7 @@ func (f *featureReader) add(key, name string, s State, by, source string) {
 
 // addEvent settles a feature by a line of the log.
 func (f *featureReader) addEvent(key, name string, s State, before string, e *Event) {
-	f.out = append(f.out, FeatureCheck{path(key), name, s, before + e.Text, e.Line, e.Source})
+	f.out = append(f.out, FeatureCheck{path(key), name, s, before + e.Text, Ordinal(e.Line), e.Source})
 }
 
 // path is that of a key; without a section it is one of the layout.

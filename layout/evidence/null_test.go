@@ -51,7 +51,7 @@ func TestUnknownIsNull(t *testing.T) {
 	for _, tt := range []struct {
 		of   any
 		want string
-	}{{Index(-1), "null"}, {Index(0), "0"}, {Index(7), "7"}, {Ordinal(0), "null"}, {Ordinal(1), "1"}, {Window{}.First, "null"}, {Assessment{}.PeakIteration, "null"}} {
+	}{{Index(-1), "null"}, {Index(0), "0"}, {Index(7), "7"}, {Ordinal(0), "null"}, {Ordinal(1), "1"}, {Window{}.First, "null"}, {Assessment{}.PeakIteration, "null"}, {Trace{}.Steps, "null"}, {FeatureCheck{}.Line, "null"}} {
 		if got, err := json.Marshal(tt.of); err != nil || string(got) != tt.want {
 			t.Errorf("%T %v: %s, want %s (%v)", tt.of, tt.of, got, tt.want, err)
 		}

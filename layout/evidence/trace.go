@@ -16,10 +16,10 @@ type Trace struct {
 	Cut    bool   `json:"cut"`        // whether the trace ends in its middle; what stands before that was measured
 	Rank   *int   `json:"rank"`       // global rank of the process; null where the trace does not say
 	World  *int   `json:"world_size"` // number of ranks; null where the trace does not say
-	// Steps are the training steps in the trace; 0 where it does not say.
-	Steps        int    `json:"steps"`
-	DeviceName   string `json:"device_name"`   // the GPU as the trace calls it; "" where it does not
-	DeviceMemory Bytes  `json:"device_memory"` // bytes of one device; null where the trace does not say
+	// Steps are the training steps in the trace; null where it does not say.
+	Steps        Ordinal `json:"steps"`
+	DeviceName   string  `json:"device_name"`   // the GPU as the trace calls it; "" where it does not
+	DeviceMemory Bytes   `json:"device_memory"` // bytes of one device; null where the trace does not say
 	// Devices are those with kernels, in the order of the trace.
 	Devices []DeviceTrace `json:"devices"`
 	// Features count the kernels and calls that prove one, by its name.
@@ -75,7 +75,7 @@ type OperationTrace struct {
 }
 
 func (t *traceReader) finish() *Trace {
-	t.trace.Steps = len(t.steps)
+	t.trace.Steps = Ordinal(len(t.steps))
 	t.trace.Features, t.trace.Notes = map[string]int{}, []string{}
 	for f := range t.counts {
 		if n := t.counts[f]; n > 0 && f > 0 {

@@ -60,7 +60,7 @@ func (i Index) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(i), 10), nil
 }
 
-// Ordinal counts from 1, as iterations do; 0 is unknown.
+// Ordinal counts from 1, as iterations and lines do; 0 is unknown.
 type Ordinal int
 
 // MarshalJSON writes null for what is unknown.

@@ -50,7 +50,7 @@ func ExampleSearch_nothingFits() {
 	}
 	miss := result.NearestMiss
 	fmt.Println(len(result.Plans), miss.OverBytes > 0, miss.Component)
-	fmt.Println(miss.SmallestGPUs > 8)
+	fmt.Println(*miss.SmallestGPUs > 8)
 	// Output:
 	// 0 true expert state (weights, gradients, optimizer)
 	// true

@@ -37,7 +37,8 @@ func (p *pricer) nearestMiss(ctx context.Context, r *Request, fs findings) (*Mis
 	if out.Remedies, err = remedies(ctx, r); err != nil {
 		return nil, err
 	}
-	out.SmallestGPUs, out.SmallestKey, err = fewestGPUs(ctx, r)
+	smallest, key, err := fewestGPUs(ctx, r)
+	out.SmallestGPUs, out.SmallestKey = orNull(smallest), orNull(key)
 	var unknown *topology.UnknownFigureError
 	if errors.As(err, &unknown) { // a larger cluster would need a figure that this question does not
 		err = nil

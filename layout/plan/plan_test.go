@@ -155,12 +155,15 @@ func TestNearestMiss(t *testing.T) {
 			t.Errorf("remedy %+v names no layout", w)
 		}
 	}
-	if m.SmallestGPUs <= 32 || m.SmallestGPUs%8 != 0 {
-		t.Errorf("smallest cluster %d: want whole nodes above the 32 GPUs asked for", m.SmallestGPUs)
+	if m.SmallestGPUs == nil {
+		t.Fatal("no smallest cluster")
 	}
-	bigger := ask(t, "qwen3-235b", "h100", m.SmallestGPUs)
+	if *m.SmallestGPUs <= 32 || *m.SmallestGPUs%8 != 0 {
+		t.Errorf("smallest cluster %d: want whole nodes above the 32 GPUs asked for", *m.SmallestGPUs)
+	}
+	bigger := ask(t, "qwen3-235b", "h100", *m.SmallestGPUs)
 	if again := answer(t, bigger); len(again.Plans) == 0 {
-		t.Errorf("nothing fits on the %d GPUs that are said to do", m.SmallestGPUs)
+		t.Errorf("nothing fits on the %d GPUs that are said to do", *m.SmallestGPUs)
 	}
 }
 

@@ -209,9 +209,9 @@ type Miss struct {
 	LimitBytes     int64  `json:"limit"`           // of the allocated peak, before its range is looked at
 	// Remedies are changes that would make it fit, cheapest first.
 	Remedies []Remedy `json:"remedies"`
-	// SmallestGPUs is the fewest GPUs, in whole nodes, on which something fits; 0 when none was found.
-	SmallestGPUs int    `json:"smallest_gpus"`
-	SmallestKey  string `json:"smallest_key"` // that layout in text form
+	// SmallestGPUs is the fewest GPUs, in whole nodes, on which something fits; null when none was found.
+	SmallestGPUs *int    `json:"smallest_gpus"`
+	SmallestKey  *string `json:"smallest_key"` // that layout in text form; null without one
 }
 
 // Remedy is one change to the question and the layout that then fits.

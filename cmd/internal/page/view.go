@@ -172,9 +172,9 @@ func (v *view) miss(r *plan.Result) {
 	for _, w := range m.Remedies {
 		v.Ways = append(v.Ways, way{w.Change, w.Cost, w.Key})
 	}
-	if m.SmallestGPUs > 0 {
-		v.Ways = append(v.Ways, way{fmt.Sprintf("%s GPUs", thousands(m.SmallestGPUs)),
-			"the fewest, in whole nodes, on which a layout fits", m.SmallestKey})
+	if m.SmallestGPUs != nil {
+		v.Ways = append(v.Ways, way{fmt.Sprintf("%s GPUs", thousands(*m.SmallestGPUs)),
+			"the fewest, in whole nodes, on which a layout fits", *m.SmallestKey})
 	}
 }
 

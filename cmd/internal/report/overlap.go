@@ -16,7 +16,7 @@ func Overlap(w io.Writer, t *evidence.Trace, v *evidence.WallVerdict, sources bo
 		head += fmt.Sprintf(", rank %d of %d", *t.Rank, *t.World)
 	}
 	if t.Steps > 0 {
-		head += ", " + plural(t.Steps, "step")
+		head += ", " + plural(int(t.Steps), "step")
 	}
 	p.prose("TRACE", head)
 	p.blank()

@@ -192,8 +192,8 @@ func (p printer) miss(r *plan.Result) {
 	for _, w := range m.Remedies {
 		way(fmt.Sprintf("%s: %s", w.Change, w.Cost), w.Key)
 	}
-	if m.SmallestGPUs > 0 {
-		way(fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", m.SmallestGPUs), m.SmallestKey)
+	if m.SmallestGPUs != nil {
+		way(fmt.Sprintf("%d GPUs (whole nodes) are the fewest on which a layout fits:", *m.SmallestGPUs), *m.SmallestKey)
 	}
 	if label != "" {
 		p.prose(label, "no change that moeplan tries makes it fit")
