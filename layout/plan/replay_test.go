@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,7 @@ func TestReplay(t *testing.T) {
 		t.Logf("%-15s %3d rows, fits %3d, tight %2d; within 5/10/20 %%: as is %.2f, pinned %.2f, mesh %.2f; first 1/5/10: %.2f, free %.2f; time error %.2f of %d",
 			g.Name, g.Rows, g.Fits, g.Tight, g.AsIs.Within, g.AsIsPinned.Within, g.Mesh.Within, g.Top, g.TopFree, g.TimeError, g.Timed)
 	}
+	readmeHas(t, groups)
 	all, overlap := groups["all MoE"], groups["EP overlap on"]
 	for _, aim := range []struct {
 		what       string
@@ -80,6 +83,33 @@ func TestReplay(t *testing.T) {
 		if row.Verdict == "" {
 			t.Logf("%s %s is %.0f %% behind our best, among the worst twenty, and nobody has looked at it: %s against %s",
 				row.ID, row.MeshText, 100*(*row.Mesh-1), row.BestOfMesh, row.Best)
+		}
+	}
+}
+
+// readmeHas holds the table of the README against the replay, row by row.
+func readmeHas(t *testing.T, groups map[string]ReplayGroup) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	percent := func(shares ...float64) string {
+		var text []string
+		for _, x := range shares {
+			text = append(text, fmt.Sprintf("%.0f", 100*x))
+		}
+		return strings.Join(text, "/") + " %"
+	}
+	for _, row := range [][2]string{
+		{"H100", "h100"}, {"B200", "b200"}, {"B300", "b300"}, {"GB200", "gb200"}, {"GB300", "gb300"}, {"all MoE", "all MoE"},
+		{"of them with EP overlap", "EP overlap on"}, {"Mamba, gated delta net", "Mamba, GDN"}, {"MoE with these", "MoE with these"}, {"dense", "dense"},
+	} {
+		g := groups[row[1]]
+		want := fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", row[0], g.Rows, percent(float64(g.Legal)/float64(g.Rows)),
+			percent(float64(g.Fits)/float64(g.Rows)), percent(g.Mesh.Within[:]...), percent(g.Top[:]...))
+		if !strings.Contains(string(readme), want+"\n") {
+			t.Errorf("README.md has no row %s", want)
 		}
 	}
 }
