@@ -141,7 +141,7 @@ func answerLine(ctx context.Context, line []byte) any {
 		if json.Unmarshal(line, &onlyID) == nil {
 			q.ID = onlyID.ID
 		}
-		return fail(fmt.Errorf("not a request: %w", err))
+		return fail(fmt.Errorf("not a request: %w", jsonProblem(err)))
 	}
 	launch, err := q.launch()
 	if err != nil {

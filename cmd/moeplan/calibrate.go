@@ -143,7 +143,7 @@ func readRun(line string) (*calibrate.Measured, error) {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
-		return nil, fmt.Errorf("not a run: %w", err)
+		return nil, fmt.Errorf("not a run: %w", jsonProblem(err))
 	}
 	switch {
 	case q.GPU == "":

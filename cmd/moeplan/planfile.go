@@ -110,7 +110,7 @@ func readPlanFile(name string) (*planFile, error) {
 	}
 	var file planFile
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, err)
+		return nil, fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, jsonProblem(err))
 	}
 	return &file, nil
 }

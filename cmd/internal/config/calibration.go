@@ -1,11 +1,8 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/moeplan/moeplan/topology/steptime"
@@ -48,19 +45,13 @@ func (f CalibrationFactors) Of() steptime.Factors {
 
 // ReadCalibration reads what WriteCalibration wrote. name is that of the file, for errors.
 func ReadCalibration(name string, r io.Reader) (*Calibration, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	d, err := readDocument(name, "calibration", r)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: a calibration file is at most %d bytes", name, maxFile)
-	}
-	if tooDeep(data) {
-		return nil, fmt.Errorf("%s: brackets nested more than %d deep", name, mostNested)
-	}
 	var c Calibration
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	if err := d.decodeYAML(&c); err != nil {
+		return nil, err
 	}
 	if c.GPU == "" {
 		return nil, fmt.Errorf("%s: no gpu: a calibration holds for one kind of GPU", name)

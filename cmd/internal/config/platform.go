@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -70,24 +68,18 @@ var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^
 
 // ReadPlatform reads a platform of a person's own. name is that of the file, for errors and as the figures' source.
 func ReadPlatform(name string, r io.Reader) (*topology.Platform, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	d, err := readDocument(name, "platform", r)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: a platform file is at most %d bytes", name, maxFile)
-	}
-	if tooDeep(data) {
-		return nil, fmt.Errorf("%s: brackets nested more than %d deep", name, mostNested)
-	}
 	var file platformFile
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	if err := d.decodeYAML(&file); err != nil {
+		return nil, err
 	}
 	at := func(key, format string, args ...any) error {
 		problem := fmt.Sprintf("%s: %s: %s", name, key, fmt.Sprintf(format, args...))
 		if path, err := yaml.PathString("$." + key); err == nil {
-			if excerpt, err := path.AnnotateSource(data, false); err == nil {
+			if excerpt, err := path.AnnotateSource(d.data, false); err == nil {
 				problem += "\n" + strings.TrimRight(string(excerpt), "\n")
 			}
 		}

@@ -34,6 +34,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, reason string }{
+		{"id: x\nmemry: 80\nhbm_gbs: 1\n", "my.yaml:2: unknown key memry\nmy.yaml:3: unknown key hbm_gbs: did you mean hbm_gbps?", "all unknown keys at once, in their order"},
 		{"id: x\nmemory: 80\n", "memory", "an unknown key is named, with its line"},
 		{"id: x\nsm: 90\nsm: 100\n", "sm", "a repeated key"},
 		{"id: x\nsm: ninety\n", "2", "no number; the line is given"},

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,6 +156,22 @@ func (d *document) decode(into any) error {
 	return nil
 }
 
+// decodeYAML fills a struct by its YAML keys, as decode does by JSON's. The decoder's own strictness names one unknown key, any.
+func (d *document) decodeYAML(into any) error {
+	if d.root == nil {
+		return nil
+	}
+	var problems []error
+	d.unknown(d.root, reflect.TypeOf(into).Elem(), "", &problems)
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(d.data), yaml.Strict()).Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %s", d.name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return nil
+}
+
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -209,12 +227,12 @@ func (d *document) unknown(m *ast.MappingNode, t reflect.Type, prefix string, pr
 	}
 }
 
-// keysOf lists a struct's fields by their JSON keys.
+// keysOf lists a struct's fields by their JSON keys, or where they have none by their YAML keys.
 func keysOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+		if name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("yaml")), ","); name != "" && name != "-" {
 			out[name] = f.Type
 		}
 	}

@@ -122,7 +122,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		// Half of what the program gives a command after Ctrl-C. Answers in progress end with their context, so that only clients
+		// which never finish asking take as long.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second/2)
 		defer cancel()
 		stopped <- server.Shutdown(last)
 	})
