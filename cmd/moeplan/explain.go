@@ -115,7 +115,7 @@ func lookupRule(name string) (layout.Rule, error) {
 	for _, t := range terms {
 		names = append(names, t.Name)
 	}
-	return layout.Rule{}, fmt.Errorf("%q is neither a rule nor a term; the nearest are %s", name, strings.Join(nearest(name, names), ", "))
+	return layout.Rule{}, fmt.Errorf("%q is neither a rule nor a term; the nearest are %s", name[:min(len(name), 80)], strings.Join(nearest(name, names), ", "))
 }
 
 // nearest are the three names the fewest edits away from a word, equals in their order.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -186,55 +187,59 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 		return r, usage("no --gpus: how many GPUs are there?")
 	}
 	r.GPUs = *f.GPUs
-	if err := positive("--gpus", r.GPUs, layout.MaxSize); err != nil {
-		return r, err
+	// Numbers are judged one by one, and what is wrong with them is told together.
+	var problems []error
+	wrong := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
 	}
-	if err := wholeNodes(r.GPUs, p); err != nil {
-		return r, err
+	if err := positive("--gpus", r.GPUs, layout.MaxSize); err != nil {
+		wrong(err)
+	} else {
+		wrong(wholeNodes(r.GPUs, p))
 	}
 	for _, n := range []struct {
 		name  string
 		value *int
 		into  *int
 	}{{"--seq", run.Seq, &r.SeqLength}, {"--global-batch", run.GlobalBatch, &r.GlobalBatchSize}} {
-		if n.value == nil {
-			continue
+		if n.value != nil {
+			wrong(positive(n.name, *n.value, layout.MaxSequence))
+			*n.into = *n.value
 		}
-		if err := positive(n.name, *n.value, layout.MaxSequence); err != nil {
-			return r, err
-		}
-		*n.into = *n.value
 	}
 	if r.Precision, err = layout.ParsePrecision(run.Precision); err != nil {
-		return r, &coded{exitUsage, err}
+		wrong(&coded{exitUsage, err})
 	}
-	if r.Order, err = parseOrder(run.Order); err != nil {
-		return r, err
-	}
+	r.Order, err = parseOrder(run.Order)
+	wrong(err)
 	switch {
 	case run.Imbalance != nil && m.MoE == nil:
-		return r, usage("--imbalance: %s has no experts", m.ID)
+		wrong(usage("--imbalance: %s has no experts", m.ID))
 	case run.Imbalance != nil && !(*run.Imbalance >= 1 && *run.Imbalance <= plan.MostImbalance(m, layout.MaxSize)):
-		return r, usage("--imbalance %g: balanced is 1, and %g is the most that top-%d of %d experts allows", *run.Imbalance,
-			plan.MostImbalance(m, layout.MaxSize), m.MoE.TopK, m.MoE.NumExperts)
-	case run.Headroom != nil && !(*run.Headroom >= 0 && *run.Headroom < p.MemoryGiB.Value):
-		return r, usage("--headroom %g: it lies between 0 and the %g GiB of %s", *run.Headroom, p.MemoryGiB.Value, p.ID)
-	case !(run.ReserveGiB >= 0 && run.ReserveGiB < p.MemoryGiB.Value):
-		if run.ReserveGiB != 0 {
-			return r, usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", run.ReserveGiB, p.MemoryGiB.Value, p.ID)
-		}
-	}
-	if run.Imbalance != nil {
+		wrong(usage("--imbalance %g: balanced is 1, and %g is the most that top-%d of %d experts allows", *run.Imbalance,
+			plan.MostImbalance(m, layout.MaxSize), m.MoE.TopK, m.MoE.NumExperts))
+	case run.Imbalance != nil:
 		r.Imbalance = *run.Imbalance
+	}
+	if h := run.Headroom; h != nil && !(*h >= 0 && *h < p.MemoryGiB.Value) {
+		wrong(usage("--headroom %g: it lies between 0 and the %g GiB of %s", *h, p.MemoryGiB.Value, p.ID))
+	}
+	if g := run.ReserveGiB; g != 0 && !(g >= 0 && g < p.MemoryGiB.Value) {
+		wrong(usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", g, p.MemoryGiB.Value, p.ID))
 	}
 	if run.Offload != "none" {
 		r.Offload = plan.Offload(run.Offload)
 	}
 	if f := run.Trainable; f != nil {
 		if !(*f > 0 && *f <= 1) {
-			return r, usage("--trainable-fraction %g: it lies above 0 and up to 1", *f)
+			wrong(usage("--trainable-fraction %g: it lies above 0 and up to 1", *f))
 		}
 		r.TrainableFraction = *f
+	}
+	if len(problems) > 0 {
+		return r, errors.Join(problems...)
 	}
 	if f.brought != nil && f.brought.factors != nil {
 		r.Factors = *f.brought.factors

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -55,13 +56,17 @@ func (c *ranksCmd) Run(s streams) error {
 	if c.ETP != nil {
 		d.ETP = *c.ETP
 	}
+	var problems []error
 	for _, size := range []struct {
 		name  string
 		value int
 	}{{"--world", d.World}, {"--tp", d.TP}, {"--cp", d.CP}, {"--pp", d.PP}, {"--ep", d.EP}, {"--etp", d.ETP}, {"--instances", c.Instances}} {
-		if size.value < 1 {
-			return usage("%s %d is below 1", size.name, size.value)
+		if size.value < 1 && !(size.name == "--etp" && c.ETP == nil) { // where it follows TP, TP is at fault
+			problems = append(problems, usage("%s %d is below 1", size.name, size.value))
 		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
 	}
 	if c.World > folding.MaxListed {
 		return usage("--world %d is more ranks than can be listed (at most %d)", c.World, folding.MaxListed)

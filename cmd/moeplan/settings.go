@@ -182,6 +182,13 @@ func (s *settings) blame(err error) error {
 	if err == nil {
 		return nil
 	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok { // each has its own origin
+		var out []error
+		for _, e := range several.Unwrap() {
+			out = append(out, s.blame(e))
+		}
+		return errors.Join(out...)
+	}
 	text := err.Error()
 	for _, key := range settingKeys {
 		from, ok := s.used[key]
