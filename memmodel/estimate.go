@@ -15,8 +15,9 @@ type Estimator struct {
 	run       Run
 	kinds     *modelKinds
 	splits    map[*layout.Split]*splitClasses
-	schedules map[scheduleKey][]moment
-	chunks    [maxChunks]chunkBytes // scratch
+	schedules map[scheduleKey][]moment // looked up without a lock
+	shared    *Schedules               // nil: none
+	chunks    [maxChunks]chunkBytes    // scratch
 	last      fixed
 }
 
@@ -161,7 +162,12 @@ func (e *Estimator) scheduleOf(l *layout.Layout, rank int) []moment {
 	if s, ok := e.schedules[k]; ok {
 		return s
 	}
-	s := moments(k)
+	var s []moment
+	if e.shared != nil {
+		s = e.shared.of(k)
+	} else {
+		s = moments(k)
+	}
 	e.schedules[k] = s
 	return s
 }

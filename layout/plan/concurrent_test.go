@@ -9,7 +9,8 @@ import (
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
-// Searches share the catalogues and nothing else: many at once give what each gives alone. Run with -race.
+// Searches share the catalogues and, where they are told to, the schedules: many at once give what each gives alone. Run with
+// -race.
 func TestSearchesAtOnce(t *testing.T) {
 	questions := []plan.Request{question("qwen3-30b", "h100", 32), question("qwen3-30b", "h100", 32), question("gpt-oss-20b", "b200", 16),
 		question("llama3-8b", "h100", 8), question("deepseek-v2-lite", "gb200", 16)}
@@ -33,8 +34,12 @@ func TestSearchesAtOnce(t *testing.T) {
 		alone[i] = answer(q)
 	}
 	var wg sync.WaitGroup
-	for range 3 {
-		for i, q := range questions {
+	together := make([]plan.Request, len(questions))
+	for i := range questions {
+		together[i] = questions[i].Together()
+	}
+	for _, asked := range [][]plan.Request{questions, together, together} {
+		for i, q := range asked {
 			wg.Go(func() {
 				if got := answer(q); got != alone[i] {
 					t.Errorf("question %d has another answer beside others", i)

@@ -19,6 +19,7 @@ type pricer struct {
 	platform  *topology.Platform
 	memory    *memmodel.Estimator
 	balanced  *memmodel.Estimator // the same with balanced routing; nil if memory has it
+	schedules *memmodel.Schedules // that all estimators of the question share
 	time      *steptime.Estimator
 	budget    budget
 	objective Objective
@@ -51,12 +52,14 @@ func newPricer(r *Request) (*pricer, error) {
 	if err != nil {
 		return nil, err
 	}
+	mem.Share(r.schedules)
 	var balanced *memmodel.Estimator
 	if run.Imbalance != 1 {
 		run.Imbalance = 1
 		if balanced, err = memmodel.New(r.Model, run); err != nil {
 			return nil, err
 		}
+		balanced.Share(r.schedules)
 	}
 	timing := steptime.DefaultRun()
 	timing.Imbalance = r.Imbalance
@@ -74,7 +77,7 @@ func newPricer(r *Request) (*pricer, error) {
 		headroom = *r.HeadroomGiB
 	}
 	return &pricer{
-		model: r.Model, platform: r.Platform, memory: mem, balanced: balanced, time: est,
+		model: r.Model, platform: r.Platform, memory: mem, balanced: balanced, schedules: r.schedules, time: est,
 		budget: newBudget(r.Platform, memory, headroom, r.ReserveGiB), objective: cmp.Or(r.Objective, ByTime),
 	}, nil
 }
@@ -334,6 +337,7 @@ func (p *pricer) tunedNeed(l *layout.Layout, sw steptime.Software) (memmodel.Nee
 	if err != nil {
 		return memmodel.Need{}, err
 	}
+	e.Share(p.schedules)
 	return e.Need(&tuned), nil
 }
 

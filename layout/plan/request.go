@@ -6,6 +6,7 @@ import (
 	"github.com/moeplan/moeplan/folding"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/memmodel"
 	"github.com/moeplan/moeplan/topology"
 	"github.com/moeplan/moeplan/topology/steptime"
 )
@@ -70,12 +71,22 @@ type Request struct {
 	// Workers bounds the goroutines that price; 0 means one per CPU. The result does not depend on it.
 	Workers int
 
+	// schedules are simulated once for all that is asked with the request: see Together.
+	schedules *memmodel.Schedules
 	// keep, if not nil, restricts the layouts that are priced.
 	keep func(*layout.Layout) bool
 	// assumedBatch says that the global batch is the default of the number of GPUs.
 	assumedBatch bool
 	// stretched says that the sequence exceeds the model's own positions.
 	stretched bool
+}
+
+// Together returns the request as one of several questions about the same layouts, such as Search and then Describe and
+// Timeline of what it found: what they share is worked out once, also when they are asked at the same time. Answers are the
+// same.
+func (r Request) Together() Request {
+	r.schedules = memmodel.NewSchedules()
+	return r
 }
 
 // filled returns the request with every default in place, and those by name.
@@ -86,6 +97,9 @@ func (r Request) filled() (Request, map[string]string) {
 	}
 	if r.AssumedPlatform {
 		assume("gpu", "%s", r.Platform.ID)
+	}
+	if r.schedules == nil {
+		r = r.Together()
 	}
 	if r.SeqLength == 0 {
 		r.SeqLength = DefaultSeqLength

@@ -59,11 +59,13 @@ func withBF16Gradients(ctx context.Context, r *Request, best *Plan) (string, err
 
 // fastestOf sweeps a question and returns its fastest layout that fits, or nil.
 func fastestOf(ctx context.Context, r *Request) (*candidate, error) {
-	space, err := r.space()
+	q := *r
+	q.Pareto = false // of which it needs nothing
+	space, err := q.space()
 	if err != nil {
 		return nil, nil // the pins leave nothing to try
 	}
-	found, err := sweep(ctx, r, space)
+	found, err := sweep(ctx, &q, space)
 	if err != nil {
 		return nil, err
 	}

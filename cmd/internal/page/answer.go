@@ -43,6 +43,7 @@ const leastStep = 2
 
 // Ask answers a request with everything that a page shows: the plans, the front of time against memory, and the steps.
 func Ask(ctx context.Context, r plan.Request) (*Answer, error) {
+	r = r.Together()
 	r.Pareto = true
 	result, err := plan.Search(ctx, r)
 	if err != nil {
