@@ -22,7 +22,7 @@ allocates, and where its layout stands among those that moeplan finds.
   moeplan check train.sh --gpu h100 --set NNODES=32
   moeplan check -- --num-layers 94 ... (a Megatron-LM argv)
 
-Exit codes: 0 legal and fits; 2 it breaks a rule; 3 it does not fit; 80 usage, or nothing to read.`
+Exit codes: 0 legal and fits; 1 a file cannot be read; 2 it breaks a rule; 3 it does not fit; 80 usage, or no launch found.`
 }
 
 // Help is of moeplan batch.

@@ -28,7 +28,7 @@ is refused.
   moeplan models import my-model/config.json -o my-model.yaml
   moeplan --gpus 64 --model my-model.yaml
 
-Exit codes: 0 done; 80 the configuration cannot be represented, or usage.`
+Exit codes: 0 done; 1 the file cannot be read; 80 the configuration cannot be represented, or usage.`
 }
 
 // maxConfig bounds a config.json.

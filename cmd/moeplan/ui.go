@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -43,6 +44,7 @@ func usage(format string, args ...any) error { return &coded{exitUsage, fmt.Erro
 // exitCode maps an error to the process's exit code.
 func exitCode(err error) int {
 	var c *coded
+	var file *fs.PathError
 	var parse *kong.ParseError
 	var unknownModel *arch.UnknownModelError
 	var ambiguous *arch.AmbiguousModelError
@@ -54,6 +56,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &file): // cannot be read or written, whatever it was for
+		return exitFailure
 	case errors.As(err, &c):
 		return c.code
 	case errors.As(err, &parse), errors.As(err, &unknownModel), errors.As(err, &ambiguous),
