@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
@@ -36,7 +38,13 @@ type checkCmd struct {
 // maxScript bounds what is read of a launch script.
 const maxScript = 1 << 20
 
+// teVersion is how Transformer Engine's versions begin.
+var teVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,6}\.[0-9]{1,6}($|[.a-z+])`) })
+
 func (c *checkCmd) Run(ctx context.Context, s streams) error {
+	if c.TE != "" && !teVersion().MatchString(c.TE) {
+		return usage("--te-version %q is no version: such as 2.9.0 or 2.10", c.TE)
+	}
 	p, err := lookupPlatform(firstOf(c.GPU, defaultGPU))
 	if err != nil {
 		return err
