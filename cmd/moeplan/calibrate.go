@@ -113,7 +113,7 @@ func (c *calibrateCmd) read() (runs []calibrate.Measured, gpu string, err error)
 	}
 	var problems []error
 	number := 0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
 		number++
 		if strings.TrimSpace(line) == "" {
 			continue

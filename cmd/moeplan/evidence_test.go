@@ -109,6 +109,7 @@ func TestEvidenceCommand(t *testing.T) {
 		{"A/B by two contracts", []string{"evidence", "--contract", deepep, "--base-contract", plain, "--trace", trace, evidenceData + "faster.log", evidenceData + "base.log"}, 0, "faster", "", "the same, spelt out"},
 		{"noise", []string{"evidence", "--contract", deepep, "--trace", trace, evidenceData + "same.log", evidenceData + "base.log"}, 4, "inside the noise", "inside the noise", "no gain"},
 		{"two changes", []string{"evidence", "--contract", deepep, "--trace", trace, evidenceData + "two-changes.log", evidenceData + "base.log"}, 4, "DIFFERS TOO", "rejected", "not as its contract says"},
+		{"an Nsight export", []string{"evidence", "--contract", plain, "--trace", evidenceData + "nsys.sqlite", evidenceData + "base.log"}, 0, "8 exchanges and 0 gathers of NCCL in expert groups", "", "its kernels prove the dispatcher as a profiler's do"},
 		{"alone", []string{"evidence", "--contract", plain, evidenceData + "base.log"}, 0, "supports a training-equivalent claim", "", "a baseline"},
 		{"screen", []string{"evidence", "--contract", plain, "--strength", "screen", evidenceData + "base.log"}, 0, "a screen accepts nothing", "", "asked for less"},
 		{"no base", []string{"evidence", "--contract", plain, evidenceData + "faster.log", evidenceData + "base.log"}, 80, "", "a base log needs its conditions", "usage"},

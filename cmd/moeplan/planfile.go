@@ -109,7 +109,7 @@ func readPlanFile(name string) (*planFile, error) {
 		return nil, fmt.Errorf("%s: a plan file is at most %d MiB", name, maxPlanFile>>20)
 	}
 	var file planFile
-	if err := json.Unmarshal(data, &file); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), &file); err != nil {
 		return nil, fmt.Errorf("%s is not a plan that moeplan -o json wrote: %w", name, jsonProblem(err))
 	}
 	return &file, nil

@@ -101,7 +101,7 @@ func ReadContract(name string, r io.Reader) (*Contract, error) {
 	if len(data) > maxContract {
 		return nil, y.whole("a contract is at most 64 KiB")
 	}
-	top, err := y.parse(string(data))
+	top, err := y.parse(strings.TrimPrefix(string(data), "\ufeff"))
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ func readDocument(name, what string, r io.Reader) (*document, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s: a %s file is at most %d bytes", name, what, maxFile)
 	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // as some editors of Windows begin a file
 	if tooDeep(data) {
 		return nil, fmt.Errorf("%s: brackets nested more than %d deep", name, mostNested)
 	}
