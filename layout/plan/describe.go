@@ -198,7 +198,7 @@ func (p *pricer) describe(l *layout.Layout) (Plan, error) {
 }
 
 // maxImbalance is the load of the fullest expert rank over the mean, during one layer, at which the first stage
-// reaches the budget; null if a stage does not fit even balanced.
+// reaches the budget; null if a stage does not fit at the imbalance asked for.
 func (p *pricer) maxImbalance(stages []memmodel.Stage, ep int) *float64 {
 	most := 0.0
 	for i := range stages {

@@ -18,7 +18,7 @@ func Grader(r Request) (func(allocated int64) Grade, error) {
 	}
 	b := newBudget(r.Platform, memory, headroom, r.ReserveGiB)
 	return func(allocated int64) Grade {
-		// What was measured has no range; the least that lies outside the allocator is what Low adds.
+		// What was measured has no range, and what lies outside the allocator was not measured with it.
 		return b.grade(memmodel.Need{Allocated: allocated, Low: allocated, High: allocated})
 	}, nil
 }

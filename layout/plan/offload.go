@@ -18,11 +18,13 @@ const (
 	OffloadBoth        Offload = "both"
 )
 
-// Activations and Optimizer tell what is moved.
+// Activations reports whether saved tensors are moved.
 func (o Offload) Activations() bool { return o == OffloadActivations || o == OffloadBoth }
-func (o Offload) Optimizer() bool   { return o == OffloadOptimizer || o == OffloadBoth }
 
-// OffloadModules are what --offload-modules takes and memmodel prices.
+// Optimizer reports whether the optimizer's state is moved.
+func (o Offload) Optimizer() bool { return o == OffloadOptimizer || o == OffloadBoth }
+
+// offloadModules are what --offload-modules takes and memmodel prices.
 var offloadModules = [...]string{"attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"}
 
 // modulesOf are those of them that a model has.

@@ -80,7 +80,7 @@ func anchorPairs() (Pairs, error) {
 // GPUs, batch and sequence under coupled meshes, folded ones and no pipeline. None is among the fitted runs. All count,
 // however small the difference, as in ranking-findings section 6.
 //
-// The paper leaves open VPP (the best is taken), micro-batch (1), recompute (the first rung that fits) ETP where
+// The paper leaves open VPP (the best is taken), micro-batch (1), recompute (the first rung that fits) and ETP where
 // it is not stated: TP for coupled meshes, 1 for folded ones. Its FSDP rows are not modelled.
 func foldingPairs() (Pairs, error) {
 	h100, err := topology.LookupPlatform("h100")

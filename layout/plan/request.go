@@ -42,9 +42,10 @@ type Request struct {
 	// Wide searches CP down to shards of 2048 tokens, ETP to 8 and EP without a bound.
 	Wide bool
 
-	// HeadroomGiB is what must stay free between the allocated peak and the card; nil takes the platform's.
+	// HeadroomGiB, 2^30 bytes, is what must stay free above the upper figure of what the card sees; nil takes the platform's
+	// default, which stays free above the allocated peak instead (budget).
 	HeadroomGiB *float64
-	// ReserveGiB is memory that something else on the GPU takes.
+	// ReserveGiB, 2^30 bytes, is memory that something else on the GPU takes.
 	ReserveGiB float64
 
 	// LowPrecisionMoments stores Adam's moments in bf16 (--use-precision-aware-optimizer), BF16Gradients reduces

@@ -43,7 +43,7 @@ type Echo struct {
 	GPUs             int     `json:"gpus"`              // number of GPUs
 	SeqLength        int     `json:"seq_length"`        // tokens
 	GlobalBatchSize  int     `json:"global_batch_size"` // sequences a step
-	Precision        string  `json:"precision"`         // bf16, fp16, fp8-tensorwise, fp8-blockwise or mxfp8
+	Precision        string  `json:"precision"`         // bf16, fp16, fp8-tensorwise, fp8-blockwise, mxfp8 or nvfp4
 	Gradients        string  `json:"main_grads_dtype"`  // fp32, bf16 or fp16
 	Moments          string  `json:"exp_avg_dtype"`     // of Adam's moments: fp32 or bf16
 	Offload          Offload `json:"offload"`           // "" for none
@@ -100,7 +100,8 @@ type Plan struct {
 	TunedCard  [2]int64 `json:"tuned_peak_device"`
 	// HostBytes is what the fullest rank keeps in host memory; 0 without offload.
 	HostBytes int64 `json:"host_bytes"`
-	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models.
+	// MaxImbalance is the routing imbalance of one layer up to which the plan still fits; null for dense models, and where
+	// it does not fit as asked.
 	MaxImbalance *float64 `json:"max_imbalance"`
 
 	StepTimeMS     float64    `json:"step_time_ms"`              // of a first run: eager, with the dispatcher and overlap that the layout names
@@ -189,7 +190,7 @@ type Memory struct {
 
 // Traffic is what one axis sends in a step, per rank.
 type Traffic struct {
-	Axis          string  `json:"axis"`                 // tp, cp, ep, dp, edp or pp
+	Axis          string  `json:"axis"`                 // tp, cp, ep, etp, pp, dp or edp
 	GroupSize     int     `json:"group_size"`           // ranks
 	Domains       int     `json:"domains"`              // NVLink domains that the worst group spans
 	Bytes         int64   `json:"bytes"`                // that a rank sends

@@ -9,7 +9,7 @@ import (
 )
 
 // WriteChrome writes the step in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open: a process
-// a pipeline rank, a thread a chunk (and one for exchanges), and the allocated memory as a counter. title names it.
+// a pipeline rank, with a thread for passes and one for communication, and the allocated memory as a counter. title names it.
 func (t *Timeline) WriteChrome(w io.Writer, title string) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `{"displayTimeUnit":"ms","otherData":{"title":%s,"step_seconds":%s,"priced_seconds":%s},"traceEvents":[`,

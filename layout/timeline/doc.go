@@ -6,7 +6,7 @@
 // stage before, a backward pass for the stage behind, the optimizer for everybody.
 //
 //	t, err := timeline.Of(memory, time, &l, steptime.BringUp())
-//	t.WriteChrome(w) // for https://ui.perfetto.dev or chrome://tracing
+//	t.WriteChrome(w, "title") // for https://ui.perfetto.dev or chrome://tracing
 //
 // The step that comes out is Price.Step where stages have one chunk each or all chunks are alike, and within 1 % of it
 // elsewhere: the price plays the same order of passes through, but not every rank of a long pipeline nor every group of
