@@ -102,3 +102,28 @@ func TestLinearLayers(t *testing.T) {
 		t.Errorf("Qwen3-Next: %v", next.kinds)
 	}
 }
+
+// Of context parallelism a linear mixer's forward pass has one exchange of two, with full recompute one of three; attention
+// one round of three or four.
+func TestForwardShareOfCP(t *testing.T) {
+	e := newEstimator(t, catalogueModel(t, "qwen3-next-80b-a3b", 0), "h100", DefaultRun())
+	l := testLayout(e.model, layoutSpec{world: 16, cp: 2, ep: 8, gbs: 64})
+	place, ok := e.place(&l)
+	if !ok {
+		t.Fatal("no place")
+	}
+	k := e.task(&l, BringUp(), place)
+	for _, c := range []struct {
+		kind int
+		full bool
+		want float64
+	}{
+		{linearMLP, false, 1.0 / 2}, {linearMLP, true, 1.0 / 3}, {denseKind, false, 1.0 / 3}, {denseKind, true, 1.0 / 4},
+	} {
+		var lt layerTime
+		e.layer(&k, &lt, &contents[c.kind], c.full)
+		if _, exposed := lt.forward(&k, c.full); lt.exposed[CP] == 0 || math.Abs(exposed/lt.exposed[CP]-c.want) > 1e-12 {
+			t.Errorf("kind %d, full %v: forward has %g of %g s, want %g of it", c.kind, c.full, exposed, lt.exposed[CP], c.want)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (p *Pass) add(n, seconds, exposed float64) {
 }
 
 // forward is the forward pass's share of a layer's time, and its exposed communication, s. Kernels as layer adds them up;
-// of communication, by how often each collective runs (tensorParallel, contextParallel, expertParallel). What the host
+// of communication, by how often each collective runs (tensorParallel, contextParallel, linearExchange, expertParallel). What the host
 // adds is shared out alike.
 func (t *layerTime) forward(k *task, full bool) (part, exposed float64) {
 	compute := t.proj + t.attnMemory + t.mlp + t.shared + t.ffnMem + t.core + t.scan + t.experts
@@ -90,6 +90,9 @@ func (t *layerTime) forward(k *task, full bool) (part, exposed float64) {
 		ops = 4
 	}
 	rounds := 3.0
+	if t.scan > 0 { // a linear mixer exchanges once in each direction (linearExchange)
+		rounds = 2
+	}
 	if full {
 		ops, rounds = ops+2, rounds+1
 	}
