@@ -93,16 +93,18 @@ func AccountOf(ctx context.Context, r Request, l layout.Layout) (*Account, error
 	}
 	out := &Account{Key: l.String(), Kinds: kindsIn(p, &l), Excluded: []string{}}
 	var plain []Stage
+	var host int64
 	for i := range stages {
 		s := &stages[i]
 		plain = append(plain, stageOf(p.model, &l, s))
 		out.Stages = append(out.Stages, accountStage(plain[i], s))
+		host = max(host, s.Host.Total())
 		if s.PeakAllocated > stages[out.Worst].PeakAllocated {
 			out.Worst = i
 		}
 	}
 	out.Shares = sharesOf(&stages[out.Worst])
-	if out.Fit, err = Judged(r, plain); err != nil {
+	if out.Fit, err = judged(r, plain, host); err != nil {
 		return nil, err
 	}
 	out.choices(ctx, p, &r, &l)

@@ -21,9 +21,12 @@ type Fit struct {
 	HeadroomGiB   float64 `json:"headroom_gib"` // 2^30 bytes, as given or the platform's default
 }
 
-// Judged applies the one fit rule to stages that were priced elsewhere. The error is that of a platform whose memory is
-// unknown.
-func Judged(r Request, stages []Stage) (*Fit, error) {
+// Judged applies the one fit rule to stages that were priced elsewhere and keep nothing in host memory. The error is that of
+// a platform whose memory is unknown.
+func Judged(r Request, stages []Stage) (*Fit, error) { return judged(r, stages, 0) }
+
+// judged is Judged of stages of which the fullest rank keeps so many bytes in host memory.
+func judged(r Request, stages []Stage, host int64) (*Fit, error) {
 	memory, err := r.Platform.Need(topology.FigureMemory)
 	if err != nil {
 		return nil, err
@@ -34,7 +37,7 @@ func Judged(r Request, stages []Stage) (*Fit, error) {
 	}
 	b := newBudget(r.Platform, memory, headroom, r.ReserveGiB)
 	out := &Fit{LimitBytes: b.limit(), MemoryGiB: memory, HeadroomGiB: float64(b.headroom) / float64(gib), HeadroomGiven: b.given}
-	var most memmodel.Need
+	most := memmodel.Need{Host: host}
 	for i := range stages {
 		m := &stages[i].Memory
 		if m.PeakAllocated > out.PeakBytes {

@@ -58,3 +58,25 @@ func TestOffloadMoves(t *testing.T) {
 		}
 	}
 }
+
+// The fit of an account is that of the plan: what the host does not have does not fit.
+func TestAccountHostFits(t *testing.T) {
+	const text = "tp2 pp2 vpp3 ep8 mbs2 recompute=layernorm"
+	for _, c := range []struct {
+		host   float64 // GB a GPU
+		want   Grade
+		reason string
+	}{
+		{1000, Fits, "more than is moved"},
+		{0.5, No, "less than is moved"},
+	} {
+		a := accountOf(t, "qwen3-30b-a3b", "h100", text, func(r *Request) {
+			q := *r.Platform
+			q.HostMemoryGB = topology.Figure{Value: c.host, Known: true}
+			r.Platform, r.Offload = &q, OffloadOptimizer
+		})
+		if a.Fit.Grade != c.want || (a.Fit.OverBytes <= 0) != (c.want == Fits) {
+			t.Errorf("%s: %s, %d over", c.reason, a.Fit.Grade, a.Fit.OverBytes)
+		}
+	}
+}
