@@ -266,3 +266,17 @@ func BenchmarkWide(b *testing.B) {
 		})
 	}
 }
+
+// Gradients of fp16 runs are fp16 whatever is asked, so reducing them in bf16 buys nothing in time.
+func TestFP16Gradients(t *testing.T) {
+	r := ask(t, "qwen3-30b-a3b", "h100", 16)
+	r.Precision, r.Top = layout.FP16, 1
+	wide := answer(t, r)
+	if wide.BF16Gradients != "" {
+		t.Errorf("fp16: %q", wide.BF16Gradients)
+	}
+	r.BF16Gradients = true
+	if narrow := answer(t, r); narrow.Plans[0].StepTimeMS != wide.Plans[0].StepTimeMS {
+		t.Errorf("%g ms, with bf16 gradients %g", wide.Plans[0].StepTimeMS, narrow.Plans[0].StepTimeMS)
+	}
+}

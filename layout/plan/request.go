@@ -155,8 +155,9 @@ func (r *Request) momentBytes() int {
 	return 4
 }
 
+// gradientBytes is the size of a main gradient element; fp16 runs keep them in fp16, as memmodel has it.
 func (r *Request) gradientBytes() int {
-	if r.BF16Gradients {
+	if r.BF16Gradients || r.Precision == layout.FP16 {
 		return 2
 	}
 	return 4

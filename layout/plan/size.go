@@ -182,14 +182,19 @@ func (s *Sizing) compare() {
 	}
 }
 
-// floorGPUs is the arithmetic floor: weights and gradients, held once, over the memory that one GPU may use.
+// floorGPUs is the arithmetic floor: weights, and gradients of what is trained, held once, over the memory that one GPU may
+// use.
 func (p *pricer) floorGPUs(r *Request) int {
 	total, _ := r.Model.Parameters()
 	limit := p.budget.limit()
 	if limit <= 0 {
 		return 0
 	}
-	return int((total*int64(2+r.gradientBytes()) + limit - 1) / limit)
+	gradients := total * int64(r.gradientBytes())
+	if f := r.TrainableFraction; f > 0 {
+		gradients = int64(f * float64(gradients))
+	}
+	return int((2*total + gradients + limit - 1) / limit)
 }
 
 // SizeCounts are the numbers of GPUs to compare in a range: its ends, in whole nodes, and between them powers of two

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/moeplan/moeplan/layout"
 )
 
 func TestSizeCounts(t *testing.T) {
@@ -55,6 +57,32 @@ func TestSize(t *testing.T) {
 		hours := row.GPUHours[0] / (row.Days[0] * 24)
 		if diff := hours/float64(row.GPUs) - 1; diff > 1e-9 || diff < -1e-9 || math.Abs(row.Cost[0]/row.GPUHours[0]-2.5) > 1e-9 {
 			t.Errorf("%d GPUs: days %v, GPU-hours %v and cost %v do not belong together", row.GPUs, row.Days, row.GPUHours, row.Cost)
+		}
+	}
+}
+
+// The floor counts gradients as memory does: those that the run keeps, in the bytes that they have.
+func TestFloorGPUs(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Request)
+		bytes  float64
+		reason string
+	}{
+		{func(*Request) {}, 6, "bf16 weights, fp32 gradients"},
+		{func(r *Request) { r.BF16Gradients = true }, 4, "bf16 gradients"},
+		{func(r *Request) { r.Precision = layout.FP16 }, 4, "fp16 runs keep fp16 gradients"},
+		{func(r *Request) { r.TrainableFraction = 0.01 }, 2.04, "frozen parameters have no gradients"},
+	} {
+		r := ask(t, "deepseek-v3", "h100", 64)
+		c.change(&r)
+		r, _ = r.filled()
+		p, err := newPricer(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total, _ := r.Model.Parameters()
+		if got, want := p.floorGPUs(&r), int(math.Ceil(float64(total)*c.bytes/float64(p.budget.limit()))); got != want {
+			t.Errorf("%s: floor %d GPUs, want %d", c.reason, got, want)
 		}
 	}
 }
