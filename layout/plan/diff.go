@@ -7,6 +7,7 @@ import (
 
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/megatron"
+	"github.com/moeplan/moeplan/topology/steptime"
 )
 
 // Side is one of two layouts that are compared.
@@ -130,9 +131,9 @@ func joined(values []string) (text string) {
 func (d *Difference) close() string {
 	a, b := &d.A.Plan, &d.B.Plan
 	memory := float64(b.Stages[b.WorstStage].Memory.PeakAllocated-a.Stages[a.WorstStage].Memory.PeakAllocated) / float64(gib)
-	sentence := inTime(b.TunedTimeMS/a.TunedTimeMS - 1)
+	sentence := inTime(a.TunedTimeMS, b.TunedTimeMS)
 	if a.StepSoftware != b.StepSoftware { // a difference that the tuned state takes away
-		sentence = "as written " + inTime(b.StepTimeMS/a.StepTimeMS-1) + "; tuned, " + sentence
+		sentence = "as written " + inTime(a.StepTimeMS, b.StepTimeMS) + "; tuned, " + sentence
 	}
 	switch {
 	case math.Abs(memory) < 0.05:
@@ -150,16 +151,14 @@ func (d *Difference) close() string {
 	return sentence + "."
 }
 
-// inTime says how B's time differs from A's, which is b/a - 1.
-func inTime(change float64) string {
-	switch {
-	case change <= -distinguishable:
+// inTime says how B's time differs from A's, both in the same unit; by steptime's rule of what it can tell apart.
+func inTime(a, b float64) string {
+	switch change := b/a - 1; {
+	case !steptime.Distinguishable(a, b):
+		return "B and A are not distinguishable in time"
+	case change < 0:
 		return fmt.Sprintf("B takes %.0f %% less time than A", -100*change)
-	case change >= distinguishable:
+	default:
 		return fmt.Sprintf("B takes %.0f %% more time than A", 100*change)
 	}
-	return "B and A are not distinguishable in time"
 }
-
-// distinguishable is the relative difference in time below which two layouts are called equal (steptime.Distinguishable).
-const distinguishable = 0.05

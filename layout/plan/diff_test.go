@@ -67,3 +67,20 @@ func TestDiffOfSoftware(t *testing.T) {
 		t.Error(d.Closing)
 	}
 }
+
+// A comparison tells apart what the ranking tells apart, whichever of the two is named first.
+func TestInTime(t *testing.T) {
+	const same = "B and A are not distinguishable in time"
+	for _, c := range []struct {
+		a, b float64
+		want string
+	}{
+		{100, 100, same}, {100, 104.9, same}, {104.9, 100, same},
+		{100, 105.1, "B takes 5 % more time than A"}, {105.1, 100, "B takes 5 % less time than A"},
+		{100, 150, "B takes 50 % more time than A"}, {100, 50, "B takes 50 % less time than A"},
+	} {
+		if got := inTime(c.a, c.b); got != c.want {
+			t.Errorf("%g against %g: %s, want %s", c.b, c.a, got, c.want)
+		}
+	}
+}
