@@ -105,8 +105,7 @@ func parseStepTime(line string) (s StepTime, ok bool) {
 	if !found {
 		return s, false
 	}
-	tflops, rest, found := strings.Cut(rest, "TFLOP/s/GPU")
-	_ = rest
+	tflops, _, found := strings.Cut(rest, "TFLOP/s/GPU")
 	v, err := strconv.ParseFloat(strings.TrimSpace(seconds), 64)
 	if !found || err != nil || !(v > 0) || math.IsInf(v, 0) {
 		return s, false

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxText of a trace's strings that is kept; kernel names of templates run to kilobytes.
+// maxString is how many bytes of a trace's strings are kept; kernel names of templates run to kilobytes.
 const maxString = 1 << 10
 
 // errJSON is where a trace stops being JSON.

@@ -90,8 +90,8 @@ func memoryHead(head []byte) (m MemoryReport, ok bool) {
 	return m, true
 }
 
-// memoryNames map the names of both frameworks to fields. Bridge's come from torch.cuda.memory_stats and can be
-// configured; others are left aside.
+// field is where the figure of a name goes, in either framework's names; nil for others, which are left aside. Bridge's come
+// from torch.cuda.memory_stats and can be configured.
 func (m *MemoryReport) field(name string) *Bytes {
 	switch name {
 	case "allocated", "mem-allocated-gigabytes":

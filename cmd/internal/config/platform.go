@@ -63,7 +63,7 @@ const (
 	maxFigure = 1e7
 )
 
-// idForm is what a platform may be called.
+// idForm is what a platform or a model may be called.
 var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
 
 // ReadPlatform reads a platform of a person's own. name is that of the file, for errors and as the figures' source.
