@@ -119,7 +119,14 @@ func (d *definition) constraint(words []word) {
 	if words[0].is("CONSTRAINT") && len(words) > 2 {
 		words = words[2:]
 	}
-	if len(words) < 5 || !words[0].is("PRIMARY") || !words[2].is("(") || !words[4].is(")") && !words[4].is("ASC") && !words[4].is("DESC") {
+	if len(words) < 5 || !words[0].is("PRIMARY") || !words[2].is("(") {
+		return
+	}
+	end := 4
+	if words[end].is("ASC") || words[end].is("DESC") {
+		end++
+	}
+	if end == len(words) || !words[end].is(")") { // more columns
 		return
 	}
 	for i, name := range d.columns {
