@@ -100,6 +100,7 @@ func TestWindow(t *testing.T) {
 		{"declared, cut", contract(11, 30), &Log{}, its(count(1, 20, 1)...), 11, 20, 10, false, "the end is missing"},
 		{"capture", contract(0, 0), capture, its(count(1, 20, 1)...), 9, 20, 12, false, "iteration 8 captures"},
 		{"resumed", contract(0, 0), &Log{}, its(count(1001, 1020, 1)...), 1006, 1020, 15, false, "warm-up counts from the start of the process"},
+		{"resumed behind the declared window", contract(6, 55), &Log{}, its(count(1001, 1020, 1)...), 0, 0, 0, false, "none of it is in the log, and no iteration was left out"},
 		{"intervals of 10", contract(0, 0), &Log{}, its(append([]int{1}, count(10, 50, 10)...)...), 11, 50, 40, false, "the line at 10 holds iterations of the warm-up"},
 		{"intervals of 10 from the first line", contract(0, 0), &Log{}, its(count(10, 50, 10)...), 11, 50, 40, false, "older releases log the tenth first"},
 		{"resumed at 80, intervals of 10", contract(0, 0), &Log{}, its(81, 90, 100, 110), 91, 110, 20, false, "81 is the first iteration, though a multiple of 9: warm-up ends at 85"},
@@ -109,7 +110,7 @@ func TestWindow(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lines, w := window(tt.c, tt.log, tt.its)
-			if int(w.First) != tt.first || int(w.Last) != tt.last || w.Steps != tt.steps || w.Complete != tt.complete || w.Lines != len(lines) {
+			if int(w.First) != tt.first || int(w.Last) != tt.last || w.Steps != tt.steps || w.Complete != tt.complete || w.Lines != len(lines) || w.Left < 0 {
 				t.Errorf("%+v, want %d-%d %d %v: %s", w, tt.first, tt.last, tt.steps, tt.complete, tt.reason)
 			}
 		})

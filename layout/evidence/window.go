@@ -50,7 +50,7 @@ func window(c *Contract, log *Log, its []Iteration) ([]Iteration, Window) {
 			from = max(from, e.Iteration+2) // the iteration that captures is not steady
 		}
 	}
-	w.Left = from - 1 - start
+	w.Left = max(0, from-1-start) // a run may have begun behind a declared window
 	var steady []Iteration
 	before := start
 	for _, it := range its {
