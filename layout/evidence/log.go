@@ -202,8 +202,8 @@ func (l *logReader) report(m MemoryReport) {
 }
 
 func (l *logReader) iteration(it Iteration) {
-	if n := len(l.ring); n > 0 && l.log.Dropped == 0 {
-		if before := &l.ring[n-1]; before.Number == it.Number && before.Of == it.Of && before.Seconds == it.Seconds {
+	if n := len(l.ring); n > 0 {
+		if before := &l.ring[(l.oldest+n-1)%n]; before.Number == it.Number && before.Of == it.Of && before.Seconds == it.Seconds {
 			return // the same line, twice in the log
 		}
 	}

@@ -279,6 +279,7 @@ func TestBounds(t *testing.T) {
 	for i := range maxIterations + 10 {
 		fmt.Fprintln(z, iterationLine(i+1, 1))
 	}
+	fmt.Fprintln(z, iterationLine(maxIterations+10, 1)) // the same line again, which is no restart
 	z.Close()
 	log, err := ReadLog("many", &b)
 	if err != nil {
