@@ -99,11 +99,12 @@ type ParameterCheck struct {
 	Printed   int64 `json:"printed"`       // elements, as the log says
 }
 
-// Worst is the rank that deviates most; nil if none was compared.
+// Worst is the rank that deviates most of those that were compared, so that it explains the outcome; nil if none was.
 func (v *Verification) Worst() *RankCheck {
 	var worst *RankCheck
 	for i := range v.Ranks {
-		if r := &v.Ranks[i]; worst == nil || math.Abs(r.Deviation.V) > math.Abs(worst.Deviation.V) {
+		r := &v.Ranks[i]
+		if r.Outcome != Inconclusive && (worst == nil || math.Abs(r.Deviation.V) > math.Abs(worst.Deviation.V)) {
 			worst = r
 		}
 	}

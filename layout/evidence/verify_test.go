@@ -85,6 +85,30 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestWorst: the rank that an outcome is explained by is one that was compared.
+func TestWorst(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       int // rank, -1: none
+		reason     string
+	}{
+		{"steady", memoryLine(0, 2, 40<<30) + "\n" + memoryLine(32, 2, 40<<30) + "\n", 32, "a GiB off, the other is not"},
+		{"a first report beside one that deviates", memoryLine(0, 1, 20<<30) + "\n" + memoryLine(32, 2, 44<<30) + "\n", 32, "half of the prediction, and no more than a lower bound"},
+		{"a first report beside one that agrees", memoryLine(0, 1, 20<<30) + "\n" + memoryLine(32, 2, 39<<30) + "\n", 32, "likewise"},
+		{"only a first report", memoryLine(0, 1, 20<<30) + "\n", -1, "nothing was compared"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := -1
+			if w := verify(t, testClaim(t), tt.text).Worst(); w != nil {
+				got = int(w.Rank)
+			}
+			if got != tt.want {
+				t.Errorf("rank %d, want %d: %s", got, tt.want, tt.reason)
+			}
+		})
+	}
+}
+
 func TestCoverage(t *testing.T) {
 	fake := "---- arguments ----\n  fake_process_group .............................. True\n---- end of arguments ----\n"
 	v := verify(t, testClaim(t), fake+memoryLine(0, 2, 40<<30)+"\n"+memoryLine(224, 2, 33<<30)+"\n")
