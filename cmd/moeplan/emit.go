@@ -55,6 +55,6 @@ func (c *emitCmd) verifyText(r *plan.Request, l *layout.Layout) string {
 	if b := c.brought; b != nil && b.own {
 		return fmt.Sprintf("%s --plan %s", logs, megatron.Quote(c.Plan))
 	}
-	return fmt.Sprintf("%s --model %s --gpus %d --gpu %s%s '%s'", logs, cmp.Or(c.modelFile(), r.Model.ID), r.GPUs,
-		cmp.Or(c.gpuFile(), r.Platform.ID), c.flagText(&c.runFlags), l.Key())
+	return fmt.Sprintf("%s --model %s --gpus %d --gpu %s%s '%s'", logs, megatron.Quote(cmp.Or(c.modelFile(), r.Model.ID)), r.GPUs,
+		megatron.Quote(cmp.Or(c.gpuFile(), r.Platform.ID)), c.flagText(&c.runFlags), l.Key())
 }
