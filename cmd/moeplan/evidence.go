@@ -8,6 +8,7 @@ import (
 	"github.com/moeplan/moeplan/cmd/internal/report"
 	"github.com/moeplan/moeplan/layout"
 	"github.com/moeplan/moeplan/layout/evidence"
+	"github.com/moeplan/moeplan/topology"
 )
 
 type evidenceCmd struct {
@@ -152,10 +153,11 @@ func (c *evidenceCmd) assess(contract *evidence.Contract, name, traceName string
 	return evidence.Assess(contract, logs[0], in), nil
 }
 
-// peakOf is the dense peak of the contract's GPU in its precision, for MFU; unknown for a GPU that is not in the catalogue.
+// peakOf is the dense peak of the contract's GPU in its precision, for MFU; unknown for a GPU that is not in the catalogue. A
+// contract names no file: it may be a stranger's.
 func peakOf(c *evidence.Contract) evidence.Value {
-	p, err := lookupPlatform(c.Hardware.SKU)
-	if err != nil || isFile(c.Hardware.SKU) {
+	p, err := topology.LookupPlatform(c.Hardware.SKU)
+	if err != nil {
 		return evidence.Value{}
 	}
 	f := p.BF16TFLOPS
