@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func baseOf(ctx context.Context, text string, r *plan.Request) (layout.Layout, e
 		return layout.Layout{}, broken
 	}
 	if j.Layout == nil || j.Layout.Split == nil {
-		return layout.Layout{}, usage("--base %s: %s", text, firstOf(j.Missing, "it gives no complete layout"))
+		return layout.Layout{}, usage("--base %s: %s", text, cmp.Or(j.Missing, "it gives no complete layout"))
 	}
 	l := *j.Layout
 	switch {

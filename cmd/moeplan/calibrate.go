@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,7 +182,7 @@ func (q *measuredRun) launched(m *calibrate.Measured) error {
 		if broken := j.Violations.Errors(); len(broken) > 0 {
 			return broken
 		}
-		return fmt.Errorf("the step of this argv has no price: %s", firstOf(j.Missing, "its layout is not complete"))
+		return fmt.Errorf("the step of this argv has no price: %s", cmp.Or(j.Missing, "its layout is not complete"))
 	}
 	m.Model, m.Layout, m.Software, m.Run = j.Model, *j.Layout, j.Timed.Software, j.Timed.Run
 	return nil

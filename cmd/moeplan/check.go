@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	if c.TE != "" && !teVersion().MatchString(c.TE) {
 		return usage("--te-version %q is no version: such as 2.9.0 or 2.10", c.TE)
 	}
-	p, err := lookupPlatform(firstOf(c.GPU, defaultGPU))
+	p, err := lookupPlatform(cmp.Or(c.GPU, defaultGPU))
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		world, out.WorldGiven = c.World, true
 	}
 	if world < 1 {
-		name := firstOf(c.File, "the argv")
+		name := cmp.Or(c.File, "the argv")
 		if strings.HasPrefix(name, "--") {
 			name = "the argv"
 		}
@@ -111,15 +112,6 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // read finds the launch in what was given.
 func (c *checkCmd) read(ctx context.Context) (*script.Script, *script.Command, error) {
 	var s *script.Script
@@ -145,7 +137,7 @@ func (c *checkCmd) read(ctx context.Context) (*script.Script, *script.Command, e
 	}
 	if s == nil || s.Training() == nil {
 		if err == nil {
-			err = noLaunch(firstOf(c.File, "the argv"), s)
+			err = noLaunch(cmp.Or(c.File, "the argv"), s)
 		}
 		return nil, nil, &coded{exitUsage, err}
 	}
@@ -159,7 +151,7 @@ func noLaunch(name string, s *script.Script) error {
 	if s != nil {
 		for i := range s.Warnings[:min(most, len(s.Warnings))] {
 			w := &s.Warnings[i]
-			at := firstOf(w.File, name)
+			at := cmp.Or(w.File, name)
 			if w.Line > 0 {
 				at += ":" + strconv.Itoa(w.Line)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func (c *explainCmd) Run(s streams) error {
 	label := "example"
 	for _, e := range megatron.Examples(r.ID) {
 		breaks := strings.Join(e.Breaks, ", ")
-		fmt.Fprintf(s.out, "%-12s%s\n%-12sbroken with %s; not with %s (%s)\n", label, e.Base, "", firstOf(breaks, "no flag more"), strings.Join(e.Holds, ", "), e.Reason)
+		fmt.Fprintf(s.out, "%-12s%s\n%-12sbroken with %s; not with %s (%s)\n", label, e.Base, "", cmp.Or(breaks, "no flag more"), strings.Join(e.Holds, ", "), e.Reason)
 		label = ""
 	}
 	return nil
