@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
@@ -14,8 +15,8 @@ type command struct{ Title, Text, Note string }
 // commandsOf are the commands that a plan leads to, in the order in which they are run.
 func commandsOf(a *Answer, p *plan.Plan, best string) []command {
 	q := &a.Result.Request
-	question := fmt.Sprintf("--model %s --gpus %d --gpu %s%s", cmp.Or(a.ModelFile, a.Model.ID), q.GPUs,
-		cmp.Or(a.GPUFile, q.Platform), a.Flags)
+	question := fmt.Sprintf("--model %s --gpus %d --gpu %s%s", megatron.Quote(cmp.Or(a.ModelFile, a.Model.ID)), q.GPUs,
+		megatron.Quote(cmp.Or(a.GPUFile, q.Platform)), a.Flags)
 	key := words(p.Key)
 	list := []command{
 		{"Check it on one GPU", fmt.Sprintf("moeplan emit --for check %s \\\n  %s \\\n  > check.sh", question, key),

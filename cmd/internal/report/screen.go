@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/moeplan/moeplan/layout/arch"
+	"github.com/moeplan/moeplan/layout/megatron"
 	"github.com/moeplan/moeplan/layout/plan"
 )
 
@@ -157,7 +158,8 @@ func (p printer) searched(r *plan.Result) {
 
 func (p printer) check(m *arch.Model, r *plan.Result, flags string, files Files) {
 	q := &r.Request
-	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", cmp.Or(files.Model, m.ID), q.GPUs, cmp.Or(files.GPU, q.Platform))}
+	lines := []string{fmt.Sprintf("moeplan emit --for check --model %s --gpus %d --gpu %s \\", megatron.Quote(cmp.Or(files.Model, m.ID)), q.GPUs,
+		megatron.Quote(cmp.Or(files.GPU, q.Platform)))}
 	if flags != "" {
 		lines = append(lines, fmt.Sprintf("  %s \\", strings.TrimSpace(flags)))
 	}
