@@ -46,6 +46,9 @@ func contractOf(r *plan.Request, l *layout.Layout) *evidence.Contract {
 		return "fp32"
 	}
 	contract.Workload.Grads, contract.Workload.Moments = dtype(r.BF16Gradients), dtype(r.LowPrecisionMoments)
+	if r.Offload != "" {
+		contract.Layout.Offload = string(r.Offload)
+	}
 	return contract
 }
 
