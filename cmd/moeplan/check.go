@@ -50,6 +50,9 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err := keptFree(p, c.Headroom, c.Reserve); err != nil {
+		return err
+	}
 	release, err := megatron.ParseRelease(c.Release)
 	if err != nil {
 		return &coded{exitUsage, err}

@@ -223,11 +223,8 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 	case run.Imbalance != nil:
 		r.Imbalance = *run.Imbalance
 	}
-	if h := run.Headroom; h != nil && !(*h >= 0 && *h < p.MemoryGiB.Value) {
-		wrong(usage("--headroom %g: it lies between 0 and the %g GiB of %s", *h, p.MemoryGiB.Value, p.ID))
-	}
-	if g := run.ReserveGiB; g != 0 && !(g >= 0 && g < p.MemoryGiB.Value) {
-		wrong(usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", g, p.MemoryGiB.Value, p.ID))
+	if err := keptFree(p, run.Headroom, run.ReserveGiB); err != nil {
+		wrong(err)
 	}
 	if run.Offload != "none" {
 		r.Offload = plan.Offload(run.Offload)
@@ -257,6 +254,18 @@ func (f *machine) request(run *runFlags) (plan.Request, error) {
 		}
 	}
 	return r, nil
+}
+
+// keptFree refuses a headroom or a reservation that the GPU does not have. A platform of unknown memory refuses elsewhere.
+func keptFree(p *topology.Platform, headroom *float64, reserve float64) error {
+	var problems []error
+	if h := headroom; h != nil && !(*h >= 0 && *h < p.MemoryGiB.Value) {
+		problems = append(problems, usage("--headroom %g: it lies between 0 and the %g GiB of %s", *h, p.MemoryGiB.Value, p.ID))
+	}
+	if reserve != 0 && !(reserve >= 0 && reserve < p.MemoryGiB.Value) {
+		problems = append(problems, usage("--reserve-gib %g: it lies between 0 and the %g GiB of %s", reserve, p.MemoryGiB.Value, p.ID))
+	}
+	return errors.Join(problems...)
 }
 
 // flagText writes the flags that ask the same question, as far as a layout's text does not say them.
