@@ -43,8 +43,8 @@ var directions = []direction{
 	{"topology/steptime", []string{"topology", "layout", "layout/arch", "folding"}, "time and memory are priced side by side by layout/plan; neither may lean on the other"},
 	{"topology", []string{"layout", "layout/arch", "folding"}, "placement knows layouts and links, not bytes per GPU or seconds"},
 	{"cmd/internal/live", []string{"cmd/internal/page"}, "a server of pages plans nothing: whoever starts it says how questions are answered"},
-	{"cmd/internal/page", []string{"layout", "layout/arch", "layout/plan", "layout/timeline", "folding", "topology"},
-		"a page draws what a plan says; bytes and seconds come out of layout/plan, never from a model of its own"},
+	{"cmd/internal/page", []string{"layout", "layout/arch", "layout/megatron", "layout/plan", "layout/timeline", "folding", "topology"},
+		"a page draws what a plan says; bytes and seconds come out of layout/plan, never from a model of its own; of megatron it takes the quoting of commands"},
 	{"cmd/internal/...", []string{"cmd/internal/...", "folding/...", "layout/...", "memmodel/...", "topology/..."}, "shared parts of the program may show anything, but not reach into a command"},
 	{"cmd/moeplan", []string{"cmd/internal/...", "folding/...", "layout/...", "memmodel/...", "topology/..."}, "the program is the top"},
 }
