@@ -69,6 +69,10 @@ func settingValue(n ast.Node) (string, error) {
 		return "", errors.New("no value: leave the key out instead")
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "", errors.New("a group of keys where one value is wanted")
+	case *ast.LiteralNode:
+		return "", errors.New("a block of text where one value is wanted: write it on the line of its key")
+	case *ast.TagNode:
+		return "", fmt.Errorf("a tag, %s: write the value alone", v.Start.Value)
 	}
 	return n.GetToken().Value, nil
 }

@@ -38,6 +38,9 @@ func TestSettingsRefused(t *testing.T) {
 		{"gpu: h100\ngpu: b200\n", "already defined", "twice"},
 		{"- gpu\n", "moeplan.yaml:1", "a list"},
 		{"gpu: &x h100\n", "aliases", "an anchor"},
+		{"gpu: |\n  h100\n", "moeplan.yaml:1: gpu: a block of text", "read as its sign, |, it would be another value"},
+		{"gpu: !!str h100\n", "moeplan.yaml:1: gpu: a tag", "read as the tag likewise"},
+		{"gpu: [h100, !!str b200]\n", "moeplan.yaml:1: gpu: a tag", "in a list too"},
 	} {
 		_, err := ReadSettings("moeplan.yaml", strings.NewReader(c.text), []string{"gpu", "gpus", "grads"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
